@@ -1,0 +1,65 @@
+# Each target makes what it needs. `make help` lists them.
+PYTHON ?= python3
+STACK ?= prod
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.runtime ## environment of the program, in .venv
+setup-dev: $(VENV)/.dev ## the same, with what tests and checks need
+
+# Byte code is compiled once: importing the provider SDKs is most of a preview.
+$(VENV)/.runtime: requirements.txt constraints.txt pyproject.toml
+	@echo "setting up $(VENV) (about a minute, once)"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "Python 3.11, 3.12 or 3.13 is needed; name it with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt "setuptools==84.2.1"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib components preview llmp policies >/dev/null || true
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
+	@echo "adding test tools to $(VENV) (about a minute, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
+	@$(BIN)/python -m llmp preview --stack $(STACK)
+
+test: $(VENV)/.dev ## every tier whose real parts are here; says why another is skipped
+	@$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
+	@$(BIN)/python -m pytest -m "not server and not engine"
+
+check: $(VENV)/.dev ## format, lint, types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.dev ## write the format that check wants
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+tools: ## the real engine, API server and provider, found or built once (about 20 minutes)
+	@$(PYTHON) -m tools build
+
+golden: $(VENV)/.dev ## rewrite the kept outputs after a wanted change
+	@$(BIN)/python -m pytest tests/golden --update-golden -q
+	@$(BIN)/python -m components.settings.json_schema
+
+up: $(VENV)/.dev tools ## bring STACK (local) up with the real engine on an embedded API server
+	@$(BIN)/python -m rehearsal up --stack $(or $(filter-out prod,$(STACK)),local)
+
+down: $(VENV)/.dev ## take it down again; nothing is left
+	@$(BIN)/python -m rehearsal down --stack $(or $(filter-out prod,$(STACK)),local)
+
+clean: ## remove what the targets made in this checkout
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
