@@ -1,0 +1,1 @@
+"""Tables of facts, each value with its source: GPUs, instance types, prices, model shapes, engine contracts."""
