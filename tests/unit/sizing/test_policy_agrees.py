@@ -1,0 +1,48 @@
+"""The simulated queue policy against the one that runs in the cluster."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from components.sizing.autoscaling import Scaling, Seen, queue_wanted
+
+FILE = Path(__file__).resolve().parents[3] / "in_cluster" / "scaling_policy.py"
+
+
+@pytest.fixture
+def policy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The policy of the cluster as it is without Ray, with the thresholds of the defaults."""
+    monkeypatch.setitem(sys.modules, "ray", None)
+    spec = importlib.util.spec_from_file_location("policy_of_the_cluster", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.VllmQueuePolicy(model="m", waiting_per_replica=5, kv_cache_target=0.85)
+
+
+def test_the_simulation_decides_as_the_policy_in_the_cluster(policy: Any) -> None:
+    """Over a thousand random states both want the same number of replicas."""
+    rng = random.Random(11)
+    scaling = Scaling(target_ongoing_requests=40, waiting_per_replica=5, kv_cache_target=0.85)
+    for _ in range(1000):
+        running, usage = rng.randint(0, 8), rng.random()
+        waiting = rng.choice((0, rng.randint(0, 80)))
+        requests = rng.randint(0, 400) + waiting
+        target = max(running, rng.randint(0, 8))
+        policy.prometheus_metrics = {policy.waiting_query: 0.0, policy.kv_query: usage, policy.age_query: 1.0}
+        context = SimpleNamespace(
+            current_num_replicas=running,
+            target_num_replicas=target,
+            total_num_requests=requests,
+            total_queued_requests=waiting,
+            config=SimpleNamespace(get_target_ongoing_requests=lambda: 40),
+        )
+        assert policy(context)[0] == queue_wanted(scaling, Seen(running, target, requests, waiting, usage))
