@@ -1,0 +1,45 @@
+"""One YAML file for each Kubernetes object, as `kubectl apply` or a checker would take them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from preview.build import Preview
+
+
+def write_objects(preview: Preview, folder: Path) -> int:
+    """Write every object to ``folder`` (made if needed) and return how many; files of an earlier run are replaced.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.yaml"):
+        old.unlink()
+    for manifest in preview.objects:
+        (folder / f"{file_name(manifest)}.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+    return len(preview.objects)
+
+
+def file_name(manifest: dict[str, Any]) -> str:
+    """`kind-namespace-name`, in letters that every file system takes."""
+    metadata = manifest["metadata"]
+    parts = (manifest["kind"], metadata.get("namespace"), metadata.get("name"))
+    return re.sub(r"[^a-z0-9.-]+", "-", "-".join(str(part) for part in parts if part).lower())
+
+
+class _Dumper(yaml.SafeDumper):
+    """Text of several lines is written as a block, so that a Serve document can be read."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
+
+
+def to_yaml(manifest: Any) -> str:
+    """YAML of plain data, keys in their own order."""
+    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
