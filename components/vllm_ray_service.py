@@ -34,7 +34,7 @@ class VllmRayServiceArgs:
         platform: namespace, images, endpoint and CPU pool of the stack.
         pool: GPU pool of the model; None for a model on CPU.
         bucket: name of the stack's bucket; needed only where the engine streams weights from it.
-        redis_address: `rediss://host:port` of the stack's own Redis, for a model that asks for Redis and names none.
+        redis_address: `rediss://host:port` of the stack's Redis, for a model that asks for Redis and names no address.
         redis_password: whether Redis takes the password of the secret.
         ray_token_secret: secret with the Ray token; None lets KubeRay make one.
         role_arn: AWS role for the model's pods, handed over by EKS Pod Identity. A stack's `ModelStorage` does that by

@@ -93,7 +93,8 @@ class CapturingMonitor(mocks.MockMonitor):
         if self._computed and (request.custom or request.remote):
             identity, outputs = self._computed(registration)
             response.id = identity
-            response.object.MergeFrom(_sync_await(rpc.serialize_properties(dict(outputs), {})))
+            # Not the SDK's serializer: it would leave an open event loop in each of its worker threads.
+            response.object.update(dict(outputs))
         return response
 
     def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:

@@ -2,13 +2,9 @@
 
 from components import pins
 from components.settings.cluster import ImageSettings, PullThroughCache
+from components.settings.serving_engine import engine_of
 from components.settings.models import Model
 from components.settings.pools import GpuPool
-
-
-def engine_of(model: Model, pool: GpuPool | None) -> pins.Engine:
-    """The serving image's contract: AWS's own image only where a model spans nodes with EFA, else the newest pair."""
-    return pins.SERVING_EFA if model.pipeline_parallel > 1 and pool is not None and pool.efa else pins.SERVING
 
 
 def serving_image(model: Model, pool: GpuPool | None, images: ImageSettings) -> str:
@@ -32,3 +28,6 @@ def _cache_prefix(image: pins.Image, cache: PullThroughCache) -> str | None:
     rules = {"public.ecr.aws": cache.public_ecr_prefix}
     prefix = cache.docker_hub_prefix if is_docker_hub else rules.get(host)
     return f"{cache.account_id}.dkr.ecr.{cache.region}.amazonaws.com/{prefix}" if prefix else None
+
+
+__all__ = ["engine_of", "reference", "serving_image"]

@@ -120,7 +120,7 @@ def _fault_tolerance(served: ServedModel) -> Manifest:
     redis = served.model.redis
     if redis is None:
         return {}
-    address = redis.address if served.redis_address is None else served.redis_address
+    address = served.redis_address if redis.address is None else redis.address
     if address is None:
         raise ValueError(
             f"{served.model.name}: redis needs an address, in the settings or from the stack's own Redis"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from components.settings.places import Location, place_of
@@ -45,11 +45,16 @@ class SettingsError(Exception):
         super().__init__("\n".join(lines))
 
 
-def from_validation(error: ValidationError, file: "StackFile | None", name: str) -> list[Problem]:
-    """Pydantic's errors in the user's words, with their lines; one for a value that is none of several types."""
+def from_validation(
+    error: ValidationError, file: "StackFile | None", name: str, root: type[BaseModel] = PlatformSettings
+) -> list[Problem]:
+    """Pydantic's errors in the user's words, with their lines; one for a value that is none of several types.
+
+    ``root`` is the model that was validated.
+    """
     problems: dict[tuple[Location, str], Problem] = {}
     for details in error.errors(include_url=False):
-        case = _case(details, file)
+        case = _case(details, file, root)
         path = case.place.path
         hidden = file is not None and any(path[: len(above)] == above for above in file.hidden)
         if hidden or _is_echo(details):
@@ -71,16 +76,17 @@ def _is_echo(details: ErrorDetails) -> bool:
     )
 
 
-def _case(details: ErrorDetails, file: "StackFile | None") -> Case:
+def _case(details: ErrorDetails, file: "StackFile | None", root: type[BaseModel]) -> Case:
     kind, given = details["type"], details["input"]
-    place = place_of(PlatformSettings, details["loc"])
+    place = place_of(root, details["loc"])
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         # Pydantic points at the block; its key `kind` is what is wrong, or one that was meant to be it.
         meant = closest("kind", given) if kind == "union_tag_not_found" and isinstance(given, dict) else None
         place = replace(place, path=(*place.path, meant or "kind"))
         kind = "kind_misspelt" if meant else kind
     text = file.text_of(place.path) if file and not isinstance(given, (str, dict, list)) else None
-    return Case(kind, given, text or shown(given), details.get("ctx", {}), place, details["msg"])
+    case = Case(kind, given, text or shown(given), details.get("ctx", {}), place, details["msg"], root)
+    return replace(case, top=str(file.root[-1])) if file else case
 
 
 def _step(step: str | int) -> str:

@@ -33,6 +33,8 @@ class Case:
     context: Mapping[str, Any]
     place: Place
     pydantic: str
+    root: type[BaseModel]  # what the whole file holds
+    top: str = "llm-platform:platform"  # the key below which it stands
 
 
 def sentence(case: Case) -> str:
@@ -57,22 +59,20 @@ def _of_kind(case: Case) -> str:
 
 def _unknown(case: Case) -> str:
     """The key that was meant, the block that has it, or all keys that are allowed there."""
-    from components.settings.platform import PlatformSettings  # noqa: PLC0415 - only needed for a mistake
-
     key, owner = str(case.place.path[-1]), case.place.owner
     known = keys_of(owner) if owner else []
     if close := closest(key, known):
         return f"is not a setting; did you mean {close}?"
     here = tuple(step for step in case.place.path[:-1] if isinstance(step, str))
-    homes = sorted(homes_of(key, PlatformSettings), key=lambda home: (-_shared(home, here), len(home)))
+    homes = sorted(homes_of(key, case.root), key=lambda home: (-_shared(home, here), len(home)))
     if homes:
-        return f"is not a setting here; it belongs {_belongs(homes[0], here)}"
+        return f"is not a setting here; it belongs {_belongs(homes[0], here, case.top)}"
     return f"is not a setting; allowed here: {', '.join(known)}"
 
 
-def _belongs(home: tuple[str, ...], here: tuple[str, ...]) -> str:
+def _belongs(home: tuple[str, ...], here: tuple[str, ...], top: str) -> str:
     if not home:
-        return "directly below llm-platform:platform"
+        return f"directly below {top}"
     inner = home[len(here) :] if home[: len(here)] == here else home
     return f"below {'.'.join(inner)}"
 

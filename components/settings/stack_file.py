@@ -42,21 +42,22 @@ class StackFile:
     texts: dict[Location, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     hidden: frozenset[Location] = frozenset()  # below these, more problems would only confuse
+    root: Location = _ROOT  # where the settings stand; delivery/ has files of its own
 
     def line_of(self, path: Sequence[str | int]) -> int | None:
         """Line of the deepest part of ``path`` (below `llm-platform:platform`) that the file has.
 
         None when the file has no platform at all: the value came from elsewhere (ESC, `--config`).
         """
-        whole: Location = (*_ROOT, *path)
-        for end in range(len(whole), len(_ROOT) - 1, -1):
+        whole: Location = (*self.root, *path)
+        for end in range(len(whole), len(self.root) - 1, -1):
             if whole[:end] in self.lines:
                 return self.lines[whole[:end]]
         return None
 
     def text_of(self, path: Sequence[str | int]) -> str | None:
         """What stands in the file for a number, true, false or nothing: `1.30`, where the value is 1.3."""
-        return self.texts.get((*_ROOT, *path))
+        return self.texts.get((*self.root, *path))
 
     @property
     def platform(self) -> Any:

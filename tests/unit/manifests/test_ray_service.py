@@ -111,11 +111,19 @@ def test_redis() -> None:
     }
 
 
-def test_the_stacks_redis_wins() -> None:
-    """An address that is passed in is the one that was made for it."""
+def test_redis_of_the_stack() -> None:
+    """A model that names no address takes the one that was made for the stack."""
     cluster = _cluster(model(redis=Redis()), redis_address="rediss://made:6379", redis_password=False)
 
     assert cluster["gcsFaultToleranceOptions"] == {"redisAddress": "rediss://made:6379"}
+
+
+def test_the_models_own_redis_wins() -> None:
+    """The stack passes its Redis to all; a model that names another keeps it."""
+    own = model(redis=Redis(address="rediss://own:6379"))
+    cluster = _cluster(own, redis_address="rediss://made:6379", redis_password=False)
+
+    assert cluster["gcsFaultToleranceOptions"] == {"redisAddress": "rediss://own:6379"}
 
 
 def test_no_redis_unless_asked() -> None:

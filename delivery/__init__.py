@@ -1,0 +1,1 @@
+"""How stacks of the platform reach their cloud: a small Pulumi program of its own."""
