@@ -25,7 +25,11 @@ after = cluster.after  # options: in this cluster, created after the named resou
 
 base = Platform("platform", PlatformArgs(settings=platform, secrets=secrets), after())
 karpenter = Karpenter("karpenter", KarpenterArgs.of(platform, cluster), after())
-pools = GpuPools("pools", GpuPoolsArgs.of(platform, node_role=karpenter.node_role_name, discovery_tags=cluster.discovery_tags), after(karpenter))
+pools = GpuPools(
+    "pools",
+    GpuPoolsArgs.of(platform, node_role=karpenter.node_role_name, discovery_tags=cluster.discovery_tags),
+    after(karpenter),
+)
 addons = Addons("addons", AddonsArgs(settings=platform, cluster=cluster), after(base, karpenter))
 observability = Observability(
     "observability", ObservabilityArgs(settings=platform, install=installs("monitoring")), after(base, addons)
@@ -38,7 +42,9 @@ storage = ModelStorage(
     after(base, pools, addons),
 )
 redis = redis_for(platform, cluster, secrets.get("redisPassword"), after())
-Headroom("headroom", HeadroomArgs(settings=platform, install=installs("keda")), after(base, pools, observability))
+Headroom(
+    "headroom", HeadroomArgs(settings=platform, install=installs("keda")), after(base, pools, observability)
+)
 
 models = [
     VllmRayService(

@@ -79,30 +79,41 @@ CUDA_OF_DRIVER: Final = "13.0"  # newest CUDA that driver branch 580 runs
 
 # Ray and vLLM are an exact pair: ray[llm] 2.60.0 requires vllm==0.29.0.
 SERVING: Final = Engine(
-    image=Image("rayproject/ray-llm", "2.60.0-py312-cu130"),  # renovate: datasource=docker depName=rayproject/ray-llm
+    image=Image(
+        "rayproject/ray-llm", "2.60.0-py312-cu130"
+    ),  # renovate: datasource=docker depName=rayproject/ray-llm
     ray="2.60.0",
     vllm="0.29.0",
     cuda="13.0",
     efa=False,
 )
-# Models over several nodes with EFA need libfabric and aws-ofi-nccl, which only AWS's own image has.
+# Models over several nodes with EFA need libfabric and aws-ofi-nccl, which only AWS's own image has. Its tag counts the
+# image's own releases (v1.0.0 of 2026-08-31, aws/deep-learning-containers changelog), not Ray's.
 SERVING_EFA: Final = Engine(
-    image=Image("public.ecr.aws/deep-learning-containers/ray", "serve-llm-cuda-v2.58.0"),
+    image=Image("public.ecr.aws/deep-learning-containers/ray", "serve-llm-cuda-v1.0.0"),
     ray="2.58.0",
     vllm="0.26.0",
     cuda="13.0",
     efa=True,
 )
-PAUSE_IMAGE: Final = Image("registry.k8s.io/pause", "3.10.1")  # renovate: datasource=docker depName=registry.k8s.io/pause
+PAUSE_IMAGE: Final = Image(
+    "registry.k8s.io/pause", "3.10.1"
+)  # renovate: datasource=docker depName=registry.k8s.io/pause
 
 KARPENTER_CRDS: Final = Chart("oci://public.ecr.aws/karpenter", "karpenter-crd", "1.14.1", "kube-system")
 KARPENTER: Final = Chart("oci://public.ecr.aws/karpenter", "karpenter", "1.14.1", "kube-system")
-KUBERAY: Final = Chart("https://ray-project.github.io/kuberay-helm", "kuberay-operator", "1.7.0", "kuberay-system")
+KUBERAY: Final = Chart(
+    "https://ray-project.github.io/kuberay-helm", "kuberay-operator", "1.7.0", "kuberay-system"
+)
 LOAD_BALANCER_CONTROLLER: Final = Chart(
     "https://aws.github.io/eks-charts", "aws-load-balancer-controller", "3.5.0", "kube-system"
 )
-EFA_PLUGIN: Final = Chart("https://aws.github.io/eks-charts", "aws-efa-k8s-device-plugin", "0.5.30", "kube-system")
-DCGM_EXPORTER: Final = Chart("https://nvidia.github.io/dcgm-exporter/helm-charts", "dcgm-exporter", "4.8.2", "monitoring")
+EFA_PLUGIN: Final = Chart(
+    "https://aws.github.io/eks-charts", "aws-efa-k8s-device-plugin", "0.5.30", "kube-system"
+)
+DCGM_EXPORTER: Final = Chart(
+    "https://nvidia.github.io/dcgm-exporter/helm-charts", "dcgm-exporter", "4.8.2", "monitoring"
+)
 MONITORING: Final = Chart(
     "https://prometheus-community.github.io/helm-charts", "kube-prometheus-stack", "88.5.3", "monitoring"
 )

@@ -74,7 +74,9 @@ def format_bytes(number: float) -> str:
 
 def format_number(number: float) -> str:
     """A count without a needless fraction: 16.0 is "16", 3.92 is "3.92"."""
-    return str(int(number)) if math.isfinite(number) and number == int(number) else f"{number:.3f}".rstrip("0")
+    return (
+        str(int(number)) if math.isfinite(number) and number == int(number) else f"{number:.3f}".rstrip("0")
+    )
 
 
 def format_seconds(number: float) -> str:

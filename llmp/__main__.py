@@ -4,7 +4,13 @@ import sys
 
 import typer
 
+from llmp.comment import comment
+from llmp.pins import pins
+from llmp.preflight import preflight
 from llmp.preview import preview
+from llmp.simulate import simulate
+from llmp.size import size
+from llmp.touched import stacks_touched
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -12,12 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Know an LLM serving stack before it costs money.",
 )
-app.command()(preview)
-
-
-@app.callback()
-def _commands() -> None:
-    """Keep `llmp preview` a subcommand while there is only one."""
+for command in (preview, size, simulate, preflight, pins, stacks_touched, comment):
+    app.command()(command)
 
 
 def main() -> None:

@@ -17,17 +17,27 @@ if TYPE_CHECKING:
 
 def preview(
     stack: Annotated[str, typer.Option(help="Stack: the S of Pulumi.S.yaml.")],
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON; - for standard output.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write one YAML file per Kubernetes object into this folder.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the pull request comment; - for standard output.")] = None,
-    base: Annotated[Path | None, typer.Option(help="JSON of the base branch's preview: the comment says what changes.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Folder of the program; this repository's if unset.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write all of it as JSON; - for standard output.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write one YAML file per Kubernetes object into this folder.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(help="Write the pull request comment; - for standard output.")
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option(help="JSON of the base branch's preview: the comment says what changes.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of the program; this repository's if unset.")
+    ] = None,
 ) -> None:
     """Show every resource of a stack, its models, and what is wrong with it.
 
     Exit code 0: good; 1: a mandatory rule is broken; 2: the stack file cannot be used.
     """
-    result = _built(stack, folder)
+    result = built(stack, folder)
     against = _base(base) if base else None
     to_stdout = [path for path in (json_file, markdown) if path == Path("-")]
     if json_file:
@@ -50,7 +60,7 @@ def preview(
     raise typer.Exit(EXIT_FINDING if result.refused else 0)
 
 
-def _built(stack: str, folder: Path | None) -> "Preview":
+def built(stack: str, folder: Path | None) -> "Preview":
     gc.disable()  # a quarter of the time to import the SDKs goes into collecting what is all kept; the process is short
     # Imported here so that `llmp --help` and bad arguments do not wait for the provider SDKs.
     from pulumi import RunError  # noqa: PLC0415

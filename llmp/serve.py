@@ -13,9 +13,15 @@ def serve(
     stack: Annotated[str, typer.Option(help="Stack: the S of Pulumi.S.yaml.")] = "local",
     model: Annotated[str | None, typer.Option(help="Model of the stack, where it has several.")] = None,
     port: Annotated[int, typer.Option(help="Port on loopback.")] = 8000,
-    weights: Annotated[Path | None, typer.Option(help="Folder of a model; a tiny one with random weights if unset.")] = None,
-    key: Annotated[list[str] | None, typer.Option(help="Key that callers may use, where the stack asks for keys.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Folder of the program; this repository's if unset.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder of a model; a tiny one with random weights if unset.")
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="Key that callers may use, where the stack asks for keys.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of the program; this repository's if unset.")
+    ] = None,
 ) -> None:
     """Serve a model of a stack on loopback until Ctrl-C: the emitted document, with what has to differ said first.
 
@@ -33,7 +39,9 @@ def serve(
     try:
         home = environment.ensure().folder
         keys = tuple(key or ("local-key",))
-        with LocalService(objects, home, model=model, port=port, weights=weights, keys=keys, say=complain) as service:
+        with LocalService(
+            objects, home, model=model, port=port, weights=weights, keys=keys, say=complain
+        ) as service:
             for difference in service.plan.differences:
                 complain(f"differs from the stack: {difference}")
             _say_how_to_call(service.url, service.plan.model, keys[0] if service.plan.keys else None)

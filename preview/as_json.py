@@ -7,6 +7,7 @@ from pydantic.alias_generators import to_camel
 
 from preview.build import Preview
 from preview.shape import model_rows
+from preview.sizes import sizing_json
 
 
 def as_json(preview: Preview) -> dict[str, Any]:
@@ -26,7 +27,11 @@ def as_json(preview: Preview) -> dict[str, Any]:
             for r in preview.registrations
         ],
         "kubernetes": preview.objects,
-        "models": [{to_camel(key): value for key, value in asdict(row).items()} for row in model_rows(preview.settings)],
+        "models": [
+            {to_camel(key): value for key, value in asdict(row).items()}
+            for row in model_rows(preview.settings)
+        ],
+        "sizing": sizing_json(preview.size),
         "findings": [finding.as_json() for finding in preview.findings],
         "unknown": [f"{r.name}: {path}" for r, path in preview.unknown],
         "placeholders": list(preview.placeholders),

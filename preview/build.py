@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from components.guard import StackBroken  # first: it puts the rules on the path
+from components.settings import PlatformSettings, stack_file
+from components.sizing.stack import StackSize, size_stack
 from guardrails.core import Finding, Profile, Severity
 from guardrails.run import check, governance
 from guardrails.stack import from_settings
-
-from components.settings import PlatformSettings, stack_file
 from preview.monitor import UNKNOWN, Registration, program_file, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +26,7 @@ class Preview:
     settings: PlatformSettings
     registrations: tuple[Registration, ...]
     findings: tuple[Finding, ...]
+    size: StackSize
     placeholders: tuple[str, ...]  # secrets that a placeholder stood in for
     outputs: Mapping[str, Any]
 
@@ -47,14 +48,19 @@ class Preview:
 
 def in_order(registrations: Sequence[Registration]) -> tuple[Registration, ...]:
     """Components as the program makes them, and what is in each by type and name: answers come back in any order."""
-    tops = {r.urn: index for index, r in enumerate(r for r in registrations if r.parent is None and not r.request.custom)}
+    tops = {
+        r.urn: index
+        for index, r in enumerate(r for r in registrations if r.parent is None and not r.request.custom)
+    }
     place = {r.urn: tops.get(r.parent or r.urn, -1) for r in registrations}
     return tuple(sorted(registrations, key=lambda r: (place[r.urn], r.parent is not None, r.type, r.name)))
 
 
 def is_kubernetes_object(registration: Registration) -> bool:
     """Whether a resource is one object of the Kubernetes API (a chart release is not)."""
-    return registration.type.startswith("kubernetes:") and {"apiVersion", "kind"} <= registration.inputs.keys()
+    return (
+        registration.type.startswith("kubernetes:") and {"apiVersion", "kind"} <= registration.inputs.keys()
+    )
 
 
 def unknown_paths(value: Any, path: str = "") -> Iterator[str]:
@@ -93,6 +99,7 @@ def build(stack: str, folder: Path = ROOT) -> Preview:
         settings=settings,
         registrations=registrations,
         findings=findings,
+        size=size_stack(settings),
         placeholders=secrets,
         outputs=outputs,
     )

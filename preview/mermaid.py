@@ -25,7 +25,10 @@ def diagram(preview: Preview) -> str:
     ids = {urn: f"c{index}" for index, urn in enumerate(components)}
     lines = ["flowchart LR"]
     lines += [f'  {ids[urn]}["<b>{r.name}</b><br/>{_contents(kinds[urn])}"]' for urn, r in components.items()]
-    lines += [f"  {ids[user]} --> {ids[used]}" for user, used in sorted(_reduced(edges), key=lambda e: (ids[e[0]], ids[e[1]]))]
+    lines += [
+        f"  {ids[user]} --> {ids[used]}"
+        for user, used in sorted(_reduced(edges), key=lambda e: (ids[e[0]], ids[e[1]]))
+    ]
     return "\n".join(lines)
 
 
@@ -42,7 +45,8 @@ def _reduced(edges: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
     def reaches(start: str, goal: str, seen: set[str]) -> bool:
         return any(
-            step == goal or (step not in seen and reaches(step, goal, seen | {step})) for step in after.get(start, set())
+            step == goal or (step not in seen and reaches(step, goal, seen | {step}))
+            for step in after.get(start, set())
         )
 
     def is_implied(user: str, used: str) -> bool:

@@ -71,7 +71,9 @@ class CapturingMonitor(mocks.MockMonitor):
         qualified = type_ if chain in ("", STACK_TYPE) else f"{chain}${type_}"
         return "::".join((f"urn:pulumi:{pulumi.get_stack()}", pulumi.get_project(), qualified, name))
 
-    def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
+    def RegisterResource(
+        self, request: resource_pb2.RegisterResourceRequest
+    ) -> resource_pb2.RegisterResourceResponse:
         """Keep the registration; answer with the inputs, and with unknown or computed values beside them."""
         urn = self.make_urn(request.parent, request.type, request.name)
         if request.type == STACK_TYPE:
@@ -97,7 +99,9 @@ class CapturingMonitor(mocks.MockMonitor):
             response.object.update(dict(outputs))
         return response
 
-    def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:
+    def RegisterResourceOutputs(
+        self, request: resource_pb2.RegisterResourceOutputsRequest
+    ) -> empty_pb2.Empty:
         """Keep the stack's exports."""
         if f"::{STACK_TYPE}::" in request.urn:
             self.outputs = {key: plain(value) for key, value in request.outputs.fields.items()}
@@ -113,7 +117,9 @@ class CapturingMonitor(mocks.MockMonitor):
 
     def _refuse(self, token: str) -> Any:
         self.calls.append(token)
-        message = f"the program calls {token} in a preview; values must come from settings or resource outputs"
+        message = (
+            f"the program calls {token} in a preview; values must come from settings or resource outputs"
+        )
         raise RuntimeError(message)
 
 
@@ -142,10 +148,12 @@ def plain(value: struct_pb2.Value) -> Any:
 
 
 def _plain_struct(struct: struct_pb2.Struct) -> Any:
-    signature = struct.fields[rpc._special_sig_key].string_value if rpc._special_sig_key in struct.fields else None  # noqa: SLF001
-    if signature == rpc._special_secret_sig:  # noqa: SLF001
+    signature = (
+        struct.fields[rpc._special_sig_key].string_value if rpc._special_sig_key in struct.fields else None
+    )
+    if signature == rpc._special_secret_sig:
         return dict(SECRET)
-    if signature == rpc._special_resource_sig:  # noqa: SLF001
+    if signature == rpc._special_resource_sig:
         return struct.fields["urn"].string_value
     return {key: plain(item) for key, item in struct.fields.items()}
 
@@ -173,12 +181,14 @@ def run(
         pulumi.RunError: the program refused to run.
     """
     monitor = CapturingMonitor(computed)
-    loop = asyncio.new_event_loop()  # a run before this one, or asyncio.run, may have left none or a closed one
+    loop = (
+        asyncio.new_event_loop()
+    )  # a run before this one, or asyncio.run, may have left none or a closed one
     asyncio.set_event_loop(loop)
     try:
         pulumi.runtime.set_all_config(dict(config), list(secrets))
         mocks.set_mocks(monitor.mocks, project, stack, preview=computed is None, monitor=monitor)
-        settings.set_root_resource(None)
+        settings.set_root_resource(None)  # type: ignore[arg-type] # the SDK's own default
         _sync_await(run_in_stack(program))
     finally:
         loop.close()
@@ -188,4 +198,7 @@ def run(
 
 def program_file(path: Path) -> Callable[[], None]:
     """The program in a file, run as `__main__` as the language host does."""
-    return lambda: runpy.run_path(str(path), run_name="__main__") and None
+    def program() -> None:
+        runpy.run_path(str(path), run_name="__main__")
+
+    return program

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from guardrails.core import Finding, Severity
 from rich.console import Console, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
+from guardrails.core import Finding, Severity
 from preview.build import Preview, is_kubernetes_object
 from preview.monitor import Registration
 from preview.shape import ModelRow, children, cluster_line, count_by_package, model_rows, short_type
+from preview.sizes import cost_line, quota_lines, verdict_lines
 
 _NOTHING = "No resource was registered: the errors above stop the program first, as in pulumi up."
 _STYLES = {Severity.ERROR: "bold red", Severity.WARN: "yellow", Severity.ADVICE: "cyan"}
@@ -25,8 +26,14 @@ def _parts(preview: Preview) -> Iterator[RenderableType]:
     settings = preview.settings
     yield Text(f"{preview.stack}: {settings.region}, {cluster_line(settings)}", style="bold")
     yield Text("\nModels", style="bold")
+    verdicts = {verdict.name: verdict for verdict in preview.size.verdicts}
     for row in model_rows(settings):
         yield from _model(row)
+        if row.name in verdicts:
+            yield from (Text(f"    {line}") for line in verdict_lines(verdicts[row.name]))
+    yield Text("\nCost and quotas at the ceiling", style="bold")
+    yield Text(f"  {cost_line(preview.size)}")
+    yield from (Text(f"  {line}", style="dim") for line in quota_lines(preview.size))
     yield Text("\nFindings", style="bold")
     yield from map(_finding, preview.findings)
     if not preview.findings:
@@ -42,16 +49,22 @@ def _parts(preview: Preview) -> Iterator[RenderableType]:
 
 def _counts(preview: Preview) -> str:
     counts = count_by_package(preview.registrations)
-    return f"{len(preview.registrations)} ({', '.join(f'{number} {name}' for name, number in counts.items())})"
+    return (
+        f"{len(preview.registrations)} ({', '.join(f'{number} {name}' for name, number in counts.items())})"
+    )
 
 
 def _model(row: ModelRow) -> Iterator[Text]:
     where = f"{row.pool}: {', '.join(row.instance_types)} ({', '.join(row.capacity)})" if row.pool else "CPU"
-    shape = f"TP {row.tensor_parallel}" + (f" x PP {row.pipeline_parallel}" if row.pipeline_parallel > 1 else "")
+    shape = f"TP {row.tensor_parallel}" + (
+        f" x PP {row.pipeline_parallel}" if row.pipeline_parallel > 1 else ""
+    )
     low, high = row.replicas
     yield Text(f"  {row.name}", style="bold")
     yield Text(f"    {shape}, {row.context} tokens of context, on {where}")
-    yield Text(f"    {low} to {high} replicas, {row.serving}, weights by {row.loader}; Ray {row.ray}, vLLM {row.vllm}")
+    yield Text(
+        f"    {low} to {high} replicas, {row.serving}, weights by {row.loader}; Ray {row.ray}, vLLM {row.vllm}"
+    )
     yield Text(f"    {row.endpoint}  model={row.api_name}")
 
 
@@ -71,7 +84,9 @@ def _tree(preview: Preview) -> Tree:
 
     def add(parent: Tree, registration: Registration) -> None:
         count = len(below.get(registration.urn, []))
-        branch = parent.add(f"{short_type(registration)} {_name(registration, names)}" + (f" ({count})" if count else ""))
+        branch = parent.add(
+            f"{short_type(registration)} {_name(registration, names)}" + (f" ({count})" if count else "")
+        )
         for child in below.get(registration.urn, []):
             add(branch, child)
 

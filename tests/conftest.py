@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from components import guard  # noqa: F401 - puts the rules on the path
 from preview.build import Preview, build
 
@@ -14,17 +15,23 @@ STACKS = ("prod", "dev", "multinode", "local")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite golden files after a wanted change")
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite golden files after a wanted change"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+def pytest_runtest_makereport(item: pytest.Item):
     """A tier named in LLMP_REQUIRE_TIERS (server, engine, serving) that is skipped counts as failed: CI has its parts."""
     report = yield
-    required = set(os.environ.get("LLMP_REQUIRE_TIERS", "").split(",")) & {mark.name for mark in item.iter_markers()}
+    required = set(os.environ.get("LLMP_REQUIRE_TIERS", "").split(",")) & {
+        mark.name for mark in item.iter_markers()
+    }
     if report.skipped and required:
         report.outcome = "failed"
-        report.longrepr = f"tier {', '.join(sorted(required))} is required here but was skipped: {report.longrepr}"
+        report.longrepr = (
+            f"tier {', '.join(sorted(required))} is required here but was skipped: {report.longrepr}"
+        )
     return report
 
 
@@ -52,7 +59,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, dict[str, str]], No
             kept.mkdir(parents=True)
             for name, text in files.items():
                 (kept / name).write_text(text, encoding="utf-8")
-        there = {path.name: path.read_text(encoding="utf-8") for path in kept.glob("*")} if kept.is_dir() else {}
+        there = (
+            {path.name: path.read_text(encoding="utf-8") for path in kept.glob("*")} if kept.is_dir() else {}
+        )
         hint = "run `make golden` if this change is wanted"
 
         assert sorted(files) == sorted(there), hint

@@ -2,9 +2,9 @@
 
 from components import pins
 from components.settings.cluster import ImageSettings, PullThroughCache
-from components.settings.serving_engine import engine_of
 from components.settings.models import Model
 from components.settings.pools import GpuPool
+from components.settings.serving_engine import engine_of
 
 
 def serving_image(model: Model, pool: GpuPool | None, images: ImageSettings) -> str:

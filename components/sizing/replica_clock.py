@@ -104,7 +104,7 @@ def advance(replica: Replica, until: float, itl: Sequence[float], tally: Tally) 
     replica.work, replica.now, replica.end = work, until, end
 
 
-def admit(  # noqa: PLR0917 - called half a million times; keywords would cost a tenth
+def admit(
     replica: Replica, now: float, arrival: float, tokens: tuple[int, int], tables: Tables, tally: Tally
 ) -> float:
     """Add a request (tokens in and out) to a replica none of whose requests has ended unnoticed.

@@ -293,7 +293,7 @@ class Simulation:
             self._count_node(replica.spot, replica.launched, now)
         for _, spot, launched in self._idle:
             self._count_node(spot, launched, now)
-        self._count_node(False, 0.0, now * self._nodes.headroom)  # noqa: FBT003
+        self._count_node(False, 0.0, now * self._nodes.headroom)
         self._pending.clear()
 
     def _count_node(self, spot: bool, launched: float, until: float) -> None:  # noqa: FBT001

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from components.facts.instance_types import INSTANCE_TYPES
 from components.quantities import quantity
 from components.settings import PlatformSettings
-from components.settings.serving_engine import engine_of
 from components.settings.models import Loader, Model
 from components.settings.pools import Capacity, GpuPool
+from components.settings.serving_engine import engine_of
 from components.sizing.deployment import Engine, Load
 from components.sizing.inputs import model_named
 from components.sizing.plan import ModelPlan, Verdict
@@ -90,7 +90,9 @@ def plan_of(model: Model, settings: PlatformSettings) -> ModelPlan | None:
         max_replicas=scaling.max_replicas,
         spot=Capacity.SPOT in pool.capacity,
         on_demand=_buys_on_demand(pool),
-        load=Load(wanted.input_tokens, wanted.output_tokens, rate=wanted.requests_per_second) if wanted else None,
+        load=Load(wanted.input_tokens, wanted.output_tokens, rate=wanted.requests_per_second)
+        if wanted
+        else None,
         objective=Objective(wanted.ttft_p99, wanted.itl_p99) if wanted else None,
         upscale_delay_s=scaling.upscale_delay,
         volume_mib_per_s=pool.data_volume.throughput,
@@ -150,7 +152,8 @@ def _cpu_nodes(settings: PlatformSettings) -> Nodes:
     pool = settings.cpu_pool
     vcpus = [INSTANCE_TYPES[name].vcpus for name in pool.instance_types]
     asked = sum(
-        quantity(model.head.cpu) + model.ingress.replicas * quantity(model.ingress.cpu) for model in settings.models
+        quantity(model.head.cpu) + model.ingress.replicas * quantity(model.ingress.cpu)
+        for model in settings.models
     )
     most = math.floor(quantity(pool.limits.cpu) / min(vcpus))
     return Nodes("serving-cpu", pool.instance_types, min(math.ceil(asked / max(vcpus)), most), most)

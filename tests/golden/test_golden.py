@@ -1,9 +1,9 @@
 """Kept outputs of every stack: a change of any object or name shows in review."""
 
 import pytest
+
 from preview.files import file_name, to_yaml
 from preview.markdown import as_markdown
-
 from tests.conftest import STACKS
 
 

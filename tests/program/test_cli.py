@@ -11,7 +11,9 @@ from tests.conftest import ROOT
 
 
 def _llmp(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "llmp", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60)  # noqa: PLW1510
+    return subprocess.run(
+        [sys.executable, "-m", "llmp", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60
+    )
 
 
 def _copy_of(stack: str, folder: Path, old: str, new: str) -> Path:
@@ -40,7 +42,10 @@ def test_bad_config_names_every_line_and_exits_2(tmp_path: Path) -> None:
     """Two mistakes in the stack file: both lines are named, and there is no traceback."""
     folder = _copy_of("prod", tmp_path, "tensorParallel: 4", "tensorParalel: 4")
     _ = (folder / "Pulumi.prod.yaml").write_text(
-        (folder / "Pulumi.prod.yaml").read_text(encoding="utf-8").replace("maxModelLen: 32768", "maxModelLen: lots"), encoding="utf-8"
+        (folder / "Pulumi.prod.yaml")
+        .read_text(encoding="utf-8")
+        .replace("maxModelLen: 32768", "maxModelLen: lots"),
+        encoding="utf-8",
     )
     done = _llmp("preview", "--stack", "prod", "--folder", str(folder))
 
@@ -66,7 +71,9 @@ def test_unknown_stack_lists_those_there() -> None:
     done = _llmp("preview", "--stack", "production")
 
     assert done.returncode == 2
-    assert done.stderr.strip() == "Pulumi.production.yaml: no such stack; there are: dev, local, multinode, prod"
+    assert (
+        done.stderr.strip() == "Pulumi.production.yaml: no such stack; there are: dev, local, multinode, prod"
+    )
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"resources": 3}'])

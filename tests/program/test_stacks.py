@@ -3,10 +3,10 @@
 import socket
 
 import pytest
+
 from guardrails.core import Severity
 from preview.build import build
 from preview.monitor import Registration
-
 from tests.conftest import ROOT, STACKS
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -53,7 +53,11 @@ def test_registers_each_urn_once(stack: str, preview_of) -> None:
 def test_children_do_not_hang_below_custom_resources(stack: str, preview_of) -> None:
     """Every parent is a component: `depends_on=[component]` waits only for a component's own children."""
     kinds = {r.urn: r.type for r in preview_of(stack).registrations}
-    odd = [r.name for r in preview_of(stack).registrations if r.parent and not kinds[r.parent].startswith("llm:platform:")]
+    odd = [
+        r.name
+        for r in preview_of(stack).registrations
+        if r.parent and not kinds[r.parent].startswith("llm:platform:")
+    ]
 
     assert odd == []
 
@@ -61,7 +65,16 @@ def test_children_do_not_hang_below_custom_resources(stack: str, preview_of) -> 
 @pytest.mark.parametrize("stack", STACKS)
 def test_what_policies_read_is_known(stack: str, preview_of) -> None:
     """Images, taints, shared memory and versions are plain values at preview; otherwise a rule turns into advice."""
-    read = ("image", "taints", "startupTaints", "sizeLimit", "rayVersion", "version", "tolerations", "releaseVersion")
+    read = (
+        "image",
+        "taints",
+        "startupTaints",
+        "sizeLimit",
+        "rayVersion",
+        "version",
+        "tolerations",
+        "releaseVersion",
+    )
     hidden = [
         f"{r.name}: {path}"
         for r, path in preview_of(stack).unknown
@@ -114,7 +127,9 @@ def test_destroy_order_follows_from_dependencies(first: str, then: str, stack: s
     registrations = preview_of(stack).registrations
     reach = _reachable(registrations)
     users, used = _matching(registrations, first), _matching(registrations, then)
-    late = [(user.name, target.name) for user in users for target in used if target.urn not in reach[user.urn]]
+    late = [
+        (user.name, target.name) for user in users for target in used if target.urn not in reach[user.urn]
+    ]
 
     assert late == []
     assert (used != []) or (users == []), f"nothing matches {then}"
@@ -128,11 +143,17 @@ def test_a_pool_goes_before_its_node_class(preview_of) -> None:
     pools = _matching(registrations, "kubernetes:karpenter.sh/v1:NodePool")
 
     assert len(classes) == len(pools) == 4
-    assert [p.name for p in pools if classes[p.name.removeprefix("pools-node-pool-")] not in reach[p.urn]] == []
+    assert [
+        p.name for p in pools if classes[p.name.removeprefix("pools-node-pool-")] not in reach[p.urn]
+    ] == []
 
 
 def test_order_rows_are_all_used(preview_of) -> None:
     """Each row of the table above speaks of resources that some stack has."""
     everything = tuple(r for stack in STACKS for r in preview_of(stack).registrations)
 
-    assert [row for row in DESTROYED_BEFORE if not (_matching(everything, row[0]) and _matching(everything, row[1]))] == []
+    assert [
+        row
+        for row in DESTROYED_BEFORE
+        if not (_matching(everything, row[0]) and _matching(everything, row[1]))
+    ] == []

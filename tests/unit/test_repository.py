@@ -57,7 +57,9 @@ def _layer(module: str) -> str:
     return max((layer for layer in ALLOWED if _within(module, {layer})), key=len)
 
 
-@pytest.mark.parametrize(("module", "path"), list(_modules()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("module", "path"), list(_modules()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_imports_point_down(module: str, path: Path) -> None:
     """A module imports its own layer and those below it, as DESIGN section 3 draws them."""
     layer = _layer(module)
@@ -73,7 +75,9 @@ def test_imports_point_down(module: str, path: Path) -> None:
     assert upward == []
 
 
-@pytest.mark.parametrize(("module", "path"), list(_modules()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("module", "path"), list(_modules()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_lower_layers_do_not_know_pulumi(module: str, path: Path) -> None:
     """Settings, sizing, manifests and rules run where no Pulumi is installed."""
     if not _within(module, set(FREE_OF_PULUMI)) or module in PULUMI_ALLOWED:
@@ -101,7 +105,8 @@ def test_every_test_file_is_collected() -> None:
     missed = [
         str(path.relative_to(ROOT))
         for path in (ROOT / "tests").rglob("*.py")
-        if re.search(r"^(async )?def test_", path.read_text(encoding="utf-8"), re.M) and not path.name.startswith("test_")
+        if re.search(r"^(async )?def test_", path.read_text(encoding="utf-8"), re.MULTILINE)
+        and not path.name.startswith("test_")
     ]
 
     assert missed == []
@@ -119,7 +124,9 @@ def test_every_test_says_its_behaviour() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt", "constraints.txt", "policies/requirements.txt"])
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "requirements-dev.txt", "constraints.txt", "policies/requirements.txt"]
+)
 def test_every_requirement_is_exact(name: str) -> None:
     """Every requirement is pinned with ==."""
     lines = [line.split("#")[0].strip() for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
@@ -130,13 +137,19 @@ def test_every_requirement_is_exact(name: str) -> None:
 
 def test_no_file_names_a_machine_or_an_index() -> None:
     """No tracked file holds an absolute path of a machine or the host of a package index."""
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     forbidden = re.compile("|".join(["/" + "work/", "/" + "root/", "files" + ".pythonhosted", "pypi" + r"\.org", "proxy" + r"\.golang",
                                      "registry" + r"\.npmjs"]))  # fmt: skip
     found = []
     for name in files.stdout.split():
         path = ROOT / name
-        if path.is_file() and path.suffix not in {".png"} and forbidden.search(path.read_text(encoding="utf-8", errors="ignore")):
+        if (
+            path.is_file()
+            and path.suffix != ".png"
+            and forbidden.search(path.read_text(encoding="utf-8", errors="ignore"))
+        ):
             found.append(name)
 
     assert found == []

@@ -49,7 +49,7 @@ def test_efa_image_everywhere(template_of: Any) -> None:
 
     assert (
         _container(template_of(served))["image"]
-        == "public.ecr.aws/deep-learning-containers/ray:serve-llm-cuda-v2.58.0"
+        == "public.ecr.aws/deep-learning-containers/ray:serve-llm-cuda-v1.0.0"
     )
 
 

@@ -1,0 +1,93 @@
+"""What the reports say, beyond the golden files: verdicts, money, and a base to compare with."""
+
+import json
+from pathlib import Path
+
+from preview.as_json import as_json
+from preview.build import Preview, build
+from preview.markdown import as_markdown
+from tests.conftest import ROOT
+
+
+def _changed(tmp_path: Path, stack: str, old: str, new: str) -> Preview:
+    text = (ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / f"Pulumi.{stack}.yaml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    (tmp_path / "__main__.py").write_text(
+        (ROOT / "__main__.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    return build(stack, tmp_path)
+
+
+def test_json_has_sizes(preview_of) -> None:
+    """Verdict, interval of KV tokens, and the month from floor to ceiling are in the JSON, which is valid."""
+    sizing = json.loads(json.dumps(as_json(preview_of("prod")), allow_nan=False))["sizing"]
+
+    assert [verdict["fits"] for verdict in sizing["verdicts"]] == ["fits", "fits", "fits"]
+    assert sizing["verdicts"][0]["instances"][0]["kv_tokens"] == [102272, 131520]
+    assert sizing["usdPerMonth"][0] < sizing["usdPerMonth"][1]
+
+
+def test_a_model_that_cannot_fit_stops_the_stack(tmp_path: Path) -> None:
+    """The guides' flagship, 70B in BF16 on g5.12xlarge: refused with the model's line, and nothing is registered."""
+    preview = _changed(
+        tmp_path, "prod", "pool: p4d\n        tensorParallel: 8", "pool: g5-12xl\n        tensorParallel: 4"
+    )
+    errors = [finding for finding in preview.findings if finding.severity == "error"]
+    text = (tmp_path / "Pulumi.prod.yaml").read_text(encoding="utf-8").splitlines()
+
+    assert preview.registrations == ()
+    assert [(finding.rule, finding.object, finding.file) for finding in errors] == [
+        ("model-too-big", "model llama-70b", "Pulumi.prod.yaml")
+    ]
+    assert errors[0].line is not None
+    assert text.index("      - name: llama-70b") < errors[0].line <= text.index("      - name: llama-8b")
+
+
+def test_an_impossible_objective_stops_the_stack(tmp_path: Path) -> None:
+    """One millisecond between tokens is below the physical floor of four A10G."""
+    preview = _changed(tmp_path, "prod", "itlP99: 0.15", "itlP99: 0.001")
+
+    assert {finding.rule for finding in preview.findings if finding.severity == "error"} == {
+        "objective-infeasible"
+    }
+
+
+def test_the_budget_stops_the_stack(tmp_path: Path) -> None:
+    """A ceiling above the budget is an error at the budget's line."""
+    preview = _changed(tmp_path, "prod", "usdPerMonth: 80000", "usdPerMonth: 50000")
+    (error,) = [finding for finding in preview.findings if finding.severity == "error"]
+
+    assert error.rule == "budget-exceeded"
+    assert (
+        error.message == "at its ceiling the stack costs $71,321 a month for instances, the budget is $50,000"
+    )
+    assert error.line == next(
+        n
+        for n, row in enumerate((ROOT / "Pulumi.prod.yaml").read_text(encoding="utf-8").splitlines(), 1)
+        if "usdPerMonth" in row
+    )
+
+
+def test_markdown_says_what_a_change_adds(tmp_path: Path, preview_of) -> None:
+    """Two p4d more at the ceiling: their price, and the one NodePool that changed."""
+    base = as_json(preview_of("prod"))
+    wider = (
+        (ROOT / "Pulumi.prod.yaml")
+        .read_text(encoding="utf-8")
+        .replace("limits: {gpus: 16}", "limits: {gpus: 32}", 1)
+    )
+    wider = wider.replace(
+        "scaling: {minReplicas: 1, maxReplicas: 2}", "scaling: {minReplicas: 1, maxReplicas: 4}", 1
+    )
+    (tmp_path / "Pulumi.prod.yaml").write_text(
+        wider.replace("usdPerMonth: 80000", "usdPerMonth: 200000"), encoding="utf-8"
+    )
+    (tmp_path / "__main__.py").write_text(
+        (ROOT / "__main__.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    report = as_markdown(build("prod", tmp_path), base)
+
+    assert "Instances a month: floor +0 USD to $20,984; ceiling +32,058 USD to $103,379." in report
+    assert "- ~ karpenter.sh/v1 NodePool `pools-node-pool-p4d`" in report
+    assert "### Against the base: 0 added" in report
