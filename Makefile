@@ -1,6 +1,6 @@
 # Each target makes what it needs. `make help` lists them.
 PYTHON ?= python3
-STACK ?= prod
+STACK ?=# prod for preview, local for up and down
 VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
@@ -31,13 +31,15 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 	@touch $@
 
 preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
-	@$(BIN)/python -m llmp preview --stack $(STACK)
+	@$(BIN)/python -m llmp preview --stack $(or $(STACK),prod)
 
-test: $(VENV)/.dev ## every tier whose real parts are here; says why another is skipped
-	@$(BIN)/python -m pytest
+SLOW := server or engine or serving_real
+
+test: test-fast ## every tier whose real parts are here; says why another is skipped
+	@$(BIN)/python -m pytest -m "$(SLOW)"
 
 test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
-	@$(BIN)/python -m pytest -m "not server and not engine"
+	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW))"
 
 check: $(VENV)/.dev ## format, lint, types
 	@$(BIN)/ruff format --check .
@@ -56,10 +58,10 @@ golden: $(VENV)/.dev ## rewrite the kept outputs after a wanted change
 	@$(BIN)/python -m components.settings.json_schema
 
 up: $(VENV)/.dev tools ## bring STACK (local) up with the real engine on an embedded API server
-	@$(BIN)/python -m rehearsal up --stack $(or $(filter-out prod,$(STACK)),local)
+	@$(BIN)/python -m rehearsal up --stack $(or $(STACK),local)
 
 down: $(VENV)/.dev ## take it down again; nothing is left
-	@$(BIN)/python -m rehearsal down --stack $(or $(filter-out prod,$(STACK)),local)
+	@$(BIN)/python -m rehearsal down --stack $(or $(STACK),local)
 
 clean: ## remove what the targets made in this checkout
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

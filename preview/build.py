@@ -47,13 +47,31 @@ class Preview:
 
 
 def in_order(registrations: Sequence[Registration]) -> tuple[Registration, ...]:
-    """Components as the program makes them, and what is in each by type and name: answers come back in any order."""
-    tops = {
-        r.urn: index
-        for index, r in enumerate(r for r in registrations if r.parent is None and not r.request.custom)
-    }
-    place = {r.urn: tops.get(r.parent or r.urn, -1) for r in registrations}
-    return tuple(sorted(registrations, key=lambda r: (place[r.urn], r.parent is not None, r.type, r.name)))
+    """What is needed first, with everything of a component together: registrations themselves come in any order."""
+    top_of = {r.urn: r.parent or r.urn for r in registrations}
+    needs: dict[str, set[str]] = {top: set() for top in top_of.values()}
+    for r in registrations:
+        used = (*r.dependencies, *([r.provider] if r.provider else []))
+        needs[top_of[r.urn]] |= {top_of[urn] for urn in used if urn in top_of} - {top_of[r.urn]}
+    place = {top: index for index, top in enumerate(_by_need(needs))}
+    return tuple(
+        sorted(registrations, key=lambda r: (place[top_of[r.urn]], r.parent is not None, r.type, r.name))
+    )
+
+
+def _by_need(needs: Mapping[str, set[str]]) -> Iterator[str]:
+    """Keys in the order of what they need, by name where nothing decides."""
+    left = dict(needs)
+    while left:
+        ready = sorted(
+            (top for top, used in left.items() if not used & left.keys()),
+            key=lambda urn: urn.rpartition("::")[2],
+        )
+        for top in ready or sorted(
+            left
+        ):  # a circle cannot be registered; were there one, its members still show
+            yield top
+            del left[top]
 
 
 def is_kubernetes_object(registration: Registration) -> bool:

@@ -198,6 +198,7 @@ def run(
 
 def program_file(path: Path) -> Callable[[], None]:
     """The program in a file, run as `__main__` as the language host does."""
+
     def program() -> None:
         runpy.run_path(str(path), run_name="__main__")
 

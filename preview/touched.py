@@ -76,7 +76,7 @@ def changed_since(base: str, folder: Path) -> list[str] | None:
     """
     if base == _NOTHING:
         return None
-    command = ["git", "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD", "--"]
+    command = ["git", "diff", "--name-only", "--no-renames", "-z", "--end-of-options", f"{base}...HEAD", "--"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise UnknownBase(" ".join(done.stderr.split()))

@@ -1,13 +1,14 @@
 """The settings of a running program: values from the engine, lines from the file, secrets by their own keys."""
 
+import asyncio
+import contextvars
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime import mocks
 
 from components.settings import PlatformSettings, stack_file
 from components.settings.load import StackRefused, load_secrets, load_settings
@@ -17,24 +18,12 @@ PLATFORM = "llm-platform:platform"
 Engine = Callable[..., None]
 
 
-class NoResources(mocks.Mocks):
-    """These programs register nothing."""
-
-    def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        """Refuse."""
-        raise NotImplementedError(args.token)
-
-    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        """Refuse."""
-        raise NotImplementedError(args.name)
-
-
 @pytest.fixture
-def engine() -> Iterator[Engine]:
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Gives the program what the engine would: the stack's name, its config, and which of it is secret."""
 
     def give(config: dict[str, str], secret: tuple[str, ...] = (), stack: str = "test") -> None:
-        mocks.set_mocks(NoResources(), project="llm-platform", stack=stack, preview=True)
+        monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
         pulumi.runtime.set_all_config(config, list(secret))
 
     yield give
@@ -170,4 +159,14 @@ def test_gives_the_secrets_that_are_needed(engine: Engine) -> None:
     keys = ("llm-platform:rayAuthToken", "llm-platform:redisPassword", "llm-platform:endpointKeys")
     engine(dict.fromkeys(keys, "value"), secret=keys)
 
-    assert sorted(load_secrets(needing())) == ["rayAuthToken", "redisPassword"]
+    async def secrets() -> dict[str, tuple[str | None, bool]]:
+        return {
+            key: (await value.future(), await value.is_secret())
+            for key, value in load_secrets(needing()).items()
+        }
+
+    # Outputs need an event loop; in a thread of its own it is no other test's.
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(contextvars.copy_context().run, asyncio.run, secrets()).result()
+
+    assert found == {"rayAuthToken": ("value", True), "redisPassword": ("value", True)}
