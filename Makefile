@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean
+.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean bench-preview
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -40,6 +40,9 @@ test: test-fast ## every tier whose real parts are here; says why another is ski
 
 test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
 	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW))"
+
+bench-preview: $(VENV)/.runtime ## how long a preview takes, and its memory
+	@$(BIN)/python -m bench.preview_time $(or $(STACK),prod)
 
 check: $(VENV)/.dev ## format, lint, types
 	@$(BIN)/ruff format --check .
