@@ -26,7 +26,7 @@ def quantity(value: object) -> float:
     """The number that a Kubernetes quantity stands for: bytes for "16Gi", cores for "100m"; ValueError if none."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         message = f"{value!r} is not a quantity"
-        raise ValueError(message)
+        raise ValueError(message)  # noqa: TRY004 - one error for all that is no quantity
     if not isinstance(value, str):
         return _finite(float(value), value)
     match = _QUANTITY.fullmatch(value.strip())

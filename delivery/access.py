@@ -9,26 +9,11 @@ import pulumi_aws as aws
 from components import conventions
 from components.manifests import iam
 from components.settings import PlatformSettings
-from delivery import trust
-from delivery.permissions import ROLE_PREFIX, Place, deployer_policy, preview_policy
+from delivery import names, trust
+from delivery.permissions import Place, deployer_policy, preview_policy
 from delivery.settings import DeliverySettings, IdentityProviders
 
 _HOUR = 3600
-
-
-def deployer_name(stack: str) -> str:
-    """Name of the role that updates a stack. It is fixed: EKS makes whoever creates a cluster its administrator."""
-    return f"{ROLE_PREFIX}deployer-{stack}"
-
-
-def preview_name(stack: str) -> str:
-    """Name of the role that previews pull requests in GitHub Actions."""
-    return f"{ROLE_PREFIX}preview-{stack}"
-
-
-def deployer_arn(region: str, account_id: str, stack: str) -> str:
-    """ARN of the role that updates a stack, known before it is made."""
-    return f"arn:{iam.partition_of(region)}:iam::{account_id}:role/{deployer_name(stack)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +42,10 @@ class AccessArgs:
         """ARN of an identity provider, made here or by another stack of the account."""
         return f"arn:{self.place.partition}:iam::{self.account_id}:oidc-provider/{issuer.host}"
 
+    def role_arn(self, name: str) -> str:
+        """ARN of a role of the account."""
+        return names.role_arn(self.platform.region, self.account_id, name)
+
 
 class DeliveryAccess(pulumi.ComponentResource):
     """Short-lived credentials for updates of one stack; no key is stored anywhere.
@@ -64,8 +53,8 @@ class DeliveryAccess(pulumi.ComponentResource):
     Makes:
 
     * with `identityProviders: create` the OIDC provider of Pulumi Cloud and of GitHub, as far as they are used;
-    * the deployer's role: taken by deployments of this one stack for the operations that are allowed, and by jobs of the
-      GitHub environment of the same name;
+    * the deployer's role: taken by deployments of this one stack for the operations that are allowed, by jobs of the
+      GitHub environment of the same name, and by the people that the settings name;
     * with GitHub Actions the preview's role, which only reads, for jobs of the environment `<stack>-preview`.
     """
 
@@ -77,7 +66,7 @@ class DeliveryAccess(pulumi.ComponentResource):
         providers = _identity_providers(name, args, self)
         self._name, self._args = name, args
         self._after = pulumi.ResourceOptions(parent=self, depends_on=providers)
-        self.deployer_arn = deployer_arn(args.platform.region, args.account_id, args.stack)
+        self.deployer_arn = args.role_arn(names.deployer(args.stack))
         self._deployer()
         self.preview_arn = self._preview() if args.settings.actions else None
         self.register_outputs({"deployer_arn": self.deployer_arn, "preview_arn": self.preview_arn})
@@ -87,7 +76,7 @@ class DeliveryAccess(pulumi.ComponentResource):
         hours = int(args.settings.deployments.session.removesuffix("h")) if args.settings.deployments else 2
         role = aws.iam.Role(
             name,
-            name=deployer_name(args.stack),
+            name=names.deployer(args.stack),
             description=f"Updates the stack {args.stack} of {conventions.PROJECT}",
             assume_role_policy=json.dumps(_deployer_trust(args)),
             max_session_duration=hours * _HOUR,
@@ -97,7 +86,10 @@ class DeliveryAccess(pulumi.ComponentResource):
         self._policy(name, role, deployer_policy(args.place))
         for arn in args.settings.permissions.policies:
             aws.iam.RolePolicyAttachment(
-                f"{name}-{arn.rpartition('/')[2]}", role=role.name, policy_arn=arn, opts=pulumi.ResourceOptions(parent=self)
+                f"{name}-{arn.rpartition('/')[2]}",
+                role=role.name,
+                policy_arn=arn,
+                opts=pulumi.ResourceOptions(parent=self),
             )
 
     def _preview(self) -> str:
@@ -108,7 +100,7 @@ class DeliveryAccess(pulumi.ComponentResource):
         )
         role = aws.iam.Role(
             name,
-            name=preview_name(args.stack),
+            name=names.preview(args.stack),
             description=f"Previews the stack {args.stack} of {conventions.PROJECT} for pull requests",
             assume_role_policy=json.dumps(trust.trust(statement)),
             max_session_duration=_HOUR,
@@ -116,13 +108,14 @@ class DeliveryAccess(pulumi.ComponentResource):
             opts=self._after,
         )
         self._policy(name, role, preview_policy(args.place))
-        return deployer_arn(args.platform.region, args.account_id, args.stack).replace(
-            deployer_name(args.stack), preview_name(args.stack)
-        )
+        return args.role_arn(names.preview(args.stack))
 
     def _policy(self, name: str, role: aws.iam.Role, policy: iam.Document) -> None:
         aws.iam.RolePolicy(
-            f"{name}-policy", role=role.name, policy=json.dumps(policy), opts=pulumi.ResourceOptions(parent=self)
+            f"{name}-policy",
+            role=role.name,
+            policy=json.dumps(policy),
+            opts=pulumi.ResourceOptions(parent=self),
         )
 
 
@@ -133,7 +126,11 @@ def _deployer_trust(args: AccessArgs) -> iam.Document:
         provider = args.provider_arn(trust.PULUMI)
         statements.append(trust.deployments_trust(provider, settings.organization, args.stack, allowed))
     if settings.actions:
-        statements.append(trust.actions_trust(args.provider_arn(trust.GITHUB), settings.actions.subject, args.stack))
+        statements.append(
+            trust.actions_trust(args.provider_arn(trust.GITHUB), settings.actions.subject, args.stack)
+        )
+    if settings.people:
+        statements.append(trust.people_trust(settings.people))
     return trust.trust(*statements)
 
 

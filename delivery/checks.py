@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from components.settings import PlatformSettings
 from components.settings.base import Fault
 from components.settings.cluster import CreateCluster
-from delivery.access import deployer_arn
+from delivery import names
 from delivery.settings import DeliverySettings
 
 
@@ -20,7 +20,7 @@ def disagreements(settings: DeliverySettings, platform: PlatformSettings, stack:
         return  # whoever made the existing cluster says who reaches and administers it
     if settings.deployments:
         yield from _unreachable(settings, cluster, stack)
-    deployer = deployer_arn(platform.region, platform.account_id, stack)
+    deployer = names.role_arn(platform.region, platform.account_id, names.deployer(stack))
     if deployer in cluster.administrators:
         message = (
             f"makes {deployer}, which is among the administrators in Pulumi.{stack}.yaml; remove it there: "

@@ -1,6 +1,6 @@
 """How Pulumi Deployments runs one stack of the platform."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -45,39 +45,26 @@ class StackDeployment(pulumi.ComponentResource):
         self.pool_token = pool.token_value if pool else None
         settings = service.DeploymentSettings(
             f"{name}-settings",
-            **_stack(args),
+            organization=args.settings.organization,
+            project=conventions.PROJECT,
+            stack=args.stack,
             agent_pool_id=pool.agent_pool_id if pool else runners.pool_id,
-            executor_context={"executor_image": args.deployments.executor_image},
-            github={
-                "repository": args.settings.repository,
-                "deploy_commits": True,
-                "preview_pull_requests": args.deployments.preview_pull_requests,
-                "pull_request_template": False,  # a stack with GPUs for each pull request is nobody's default
-                "paths": list(args.paths),
-            },
-            source_context={"git": {"branch": f"refs/heads/{args.settings.branch}"}},
-            operation_context={
-                "environment_variables": runner.environment(args.pack_config),
-                "pre_run_commands": runner.before(args.settings, args.stack, args.pack_config),
-                "oidc": {
-                    "aws": {
-                        "role_arn": args.role_arn,
-                        "session_name": SESSION_NAME,
-                        "duration": f"{args.deployments.session}0m0s",
-                    }
-                },
-                "options": {
-                    "skip_install_dependencies": True,  # `make setup` installs what the lock says, and only that
-                    "skip_intermediate_deployments": True,
-                    "delete_after_destroy": False,
-                },
-            },
+            executor_context=service.DeploymentSettingsExecutorContextArgs(
+                executor_image=args.deployments.executor_image
+            ),
+            github=_github(args),
+            source_context=service.DeploymentSettingsSourceContextArgs(
+                git=service.DeploymentSettingsGitSourceArgs(branch=f"refs/heads/{args.settings.branch}")
+            ),
+            operation_context=_operation(args),
             opts=pulumi.ResourceOptions(parent=self),
         )
         if args.deployments.drift:
             service.DriftSchedule(
                 f"{name}-drift",
-                **_stack(args),
+                organization=args.settings.organization,
+                project=conventions.PROJECT,
+                stack=args.stack,
                 schedule_cron=args.deployments.drift.schedule,
                 auto_remediate=args.deployments.drift.remediate,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[settings]),
@@ -95,6 +82,29 @@ class StackDeployment(pulumi.ComponentResource):
         )
 
 
-def _stack(args: DeploymentArgs) -> Mapping[str, str]:
-    """The stack that is delivered."""
-    return {"organization": args.settings.organization, "project": conventions.PROJECT, "stack": args.stack}
+def _github(args: DeploymentArgs) -> service.DeploymentSettingsGithubArgs:
+    """What starts a deployment."""
+    return service.DeploymentSettingsGithubArgs(
+        repository=args.settings.repository,
+        deploy_commits=True,
+        preview_pull_requests=args.deployments.preview_pull_requests,
+        pull_request_template=False,  # a stack with GPUs for each pull request is nobody's default
+        paths=list(args.paths),
+    )
+
+
+def _operation(args: DeploymentArgs) -> service.DeploymentSettingsOperationContextArgs:
+    """What a deployment does, as whom."""
+    role = service.AWSOIDCConfigurationArgs(
+        role_arn=args.role_arn, session_name=SESSION_NAME, duration=f"{args.deployments.session}0m0s"
+    )
+    return service.DeploymentSettingsOperationContextArgs(
+        environment_variables=runner.environment(args.pack_config),
+        pre_run_commands=runner.before(args.settings, args.stack, args.pack_config),
+        oidc=service.OperationContextOIDCArgs(aws=role),
+        options=service.OperationContextOptionsArgs(
+            skip_install_dependencies=True,  # `make setup` installs the exact requirements, and only those
+            skip_intermediate_deployments=True,
+            delete_after_destroy=False,
+        ),
+    )

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from components.settings import PlatformSettings, stack_file
 from components.settings.load import StackRefused
+from components.settings.places import Location
 from components.settings.problems import Problem, SettingsError, from_validation
 from components.settings.stack_yaml import Unreadable, read_yaml
 from delivery.checks import disagreements
@@ -55,7 +56,7 @@ def read(path: Path) -> stack_file.StackFile:
         SettingsError: the file is not YAML.
     """
     name = f"delivery/{path.name}"
-    root: stack_file.Location = ("config", KEY)
+    root: Location = ("config", KEY)
     if not path.exists():
         return stack_file.StackFile(name, {}, root=root)
     try:
@@ -80,7 +81,9 @@ def settings_of(raw: Any, file: stack_file.StackFile) -> DeliverySettings:
         raise SettingsError([*problems, Problem(file.name, file.lines.get(("config",), 1), (KEY,), message)])
     settings = None
     try:
-        settings = DeliverySettings.model_validate_json(json.dumps(raw, default=str), by_alias=True, by_name=False)
+        settings = DeliverySettings.model_validate_json(
+            json.dumps(raw, default=str), by_alias=True, by_name=False
+        )
     except ValidationError as error:
         problems += from_validation(error, file, file.name, DeliverySettings)
     if settings is None or problems:
@@ -88,7 +91,7 @@ def settings_of(raw: Any, file: stack_file.StackFile) -> DeliverySettings:
     return settings
 
 
-def _at(file: stack_file.StackFile, faults: Iterable[tuple[stack_file.Location, str]]) -> list[Problem]:
+def _at(file: stack_file.StackFile, faults: Iterable[tuple[Location, str]]) -> list[Problem]:
     return [Problem(file.name, file.line_of(path), path, text) for path, text in faults]
 
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from components.manifests.iam import Document, Statement, allow, document, partition_of
 from components.settings import PlatformSettings
+from delivery.names import ROLE_PREFIX
 
 # Services that the stack makes resources of; a test finds each resource of the stacks in here.
 SERVICES: Final = ("ec2", "eks", "elasticache", "events", "logs", "sqs")
 # First parts of the names that Pulumi gives the stack's roles and policies: those of the components that make them.
 OWNERS: Final = ("cluster", "gateway", "karpenter", "storage")
-ROLE_PREFIX: Final = "llm-platform-"  # the delivery's own roles
 _PASSED_TO: Final = ("eks.amazonaws.com", "pods.eks.amazonaws.com", "ec2.amazonaws.com")
 _LINKED: Final = ("eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "elasticache.amazonaws.com")
 
@@ -36,8 +36,7 @@ class Place:
     @property
     def prefixes(self) -> tuple[str, ...]:
         """First parts of the names of the stack's roles and policies."""
-        models = (model.name for model in self.platform.models)
-        return (*OWNERS, self.platform.cluster_name, *models)
+        return (*OWNERS, self.platform.cluster_name)
 
     def iam(self, kind: str) -> list[str]:
         """ARNs of the stack's roles, policies or instance profiles."""
@@ -59,7 +58,6 @@ def deployer_policy(place: Place) -> Document:
         allow("Weights", ["s3:*"], place.bucket),
         allow("NodeImages", ["ssm:GetParameter"], f"arn:{place.partition}:ssm:{place.platform.region}::parameter/aws/service/*"),
         allow("Identities", ["iam:*"], [*roles, *place.iam("policy"), *place.iam("instance-profile")]),
-        allow("PassIdentities", ["iam:PassRole"], roles, {"StringEquals": {"iam:PassedToService": list(_PASSED_TO)}}),
         _never("PassElsewhere", ["iam:PassRole"], roles, {"StringNotEquals": {"iam:PassedToService": list(_PASSED_TO)}}),
         allow(
             "LinkedRoles",
@@ -77,23 +75,29 @@ def deployer_policy(place: Place) -> Document:
 
 
 def preview_policy(place: Place) -> Document:
-    """What `pulumi preview`, also with a refresh, reads. No object of the bucket, no value of a secret."""
-    reads = [f"{service}:{verb}*" for service in SERVICES for verb in ("Describe", "List", "Get")]
+    """What `pulumi preview`, also with a refresh, reads: how things are set, no log, object or other content."""
+    reads = [f"{service}:{verb}*" for service in SERVICES for verb in ("Describe", "List")]
     return document(
-        allow("Look", reads, condition={"StringEquals": {"aws:RequestedRegion": place.platform.region}}),
+        allow("Look", [*reads, "sqs:GetQueueAttributes"], condition={"StringEquals": {"aws:RequestedRegion": place.platform.region}}),
         allow("Bucket", ["s3:GetBucket*", "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration", "s3:ListBucket"], place.bucket[:1]),
         allow("NodeImages", ["ssm:GetParameter"], f"arn:{place.partition}:ssm:{place.platform.region}::parameter/aws/service/*"),
         allow("Identities", ["iam:Get*", "iam:List*"], [*place.iam("role"), *place.iam("policy")]),
     )  # fmt: skip
 
 
-def _never(sid: str, actions: list[str], resources: Any, condition: dict[str, Any] | None = None) -> Statement:
+def _never(
+    sid: str, actions: list[str], resources: Any, condition: dict[str, Any] | None = None
+) -> Statement:
     return {**allow(sid, actions, resources, condition), "Effect": "Deny"}
 
 
 def _keys(place: Place) -> Iterator[Statement]:
     """Own KMS keys that the stack's settings name: EKS and S3 are given grants on them."""
     cluster = place.platform.cluster.create
-    keys = [key for key in (cluster.secrets_key_arn if cluster else None, place.platform.storage.kms_key_arn) if key]
+    keys = [
+        key
+        for key in (cluster.secrets_key_arn if cluster else None, place.platform.storage.kms_key_arn)
+        if key
+    ]
     if keys:
         yield allow("Keys", ["kms:DescribeKey", "kms:CreateGrant"], keys)

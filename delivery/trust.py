@@ -61,6 +61,11 @@ def actions_trust(provider_arn: str, subject: str, environment: str) -> Statemen
     return _trust(GITHUB, provider_arn, GITHUB_AUDIENCE, [f"{subject}:environment:{environment}"])
 
 
+def people_trust(roles: Sequence[str]) -> Statement:
+    """Lets people take a role, from roles of their own."""
+    return {"Sid": "People", "Effect": "Allow", "Principal": {"AWS": list(roles)}, "Action": "sts:AssumeRole"}
+
+
 def trust(*statements: Statement) -> Document:
     """A trust policy."""
     return document(*statements)

@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from llmp.check import check
 from llmp.comment import comment
 from llmp.pins import pins
 from llmp.preflight import preflight
@@ -18,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Know an LLM serving stack before it costs money.",
 )
-for command in (preview, size, simulate, preflight, pins, stacks_touched, comment):
+for command in (preview, check, size, simulate, preflight, pins, stacks_touched, comment):
     app.command()(command)
 
 

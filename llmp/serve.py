@@ -1,5 +1,6 @@
 """`llmp serve`: a stack's own Serve document, answered on this machine's CPU by the real Ray and vLLM."""
 
+import signal
 import time
 from pathlib import Path
 from typing import Annotated
@@ -35,6 +36,9 @@ def serve(
     from tools.serving import environment  # noqa: PLC0415
     from tools.table import ToolsError  # noqa: PLC0415
 
+    # SIGTERM ends it as Ctrl-C does, and Ctrl-C counts even where a shell has started it in the background.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.default_int_handler)
     objects = built(stack, folder).objects
     try:
         home = environment.ensure().folder
@@ -47,7 +51,8 @@ def serve(
             _say_how_to_call(service.url, service.plan.model, keys[0] if service.plan.keys else None)
             while service.head.alive():
                 time.sleep(0.5)
-            raise LocalError("Ray has ended by itself")
+        complain("Ray has ended by itself")
+        raise typer.Exit(EXIT_FINDING)
     except PlanError as error:
         complain(str(error))
         raise typer.Exit(EXIT_BAD_INPUT) from None

@@ -134,9 +134,10 @@ def _registered(tree: ast.AST, known: Mapping[str, str]) -> Iterator[tuple[str, 
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _METRIC.fullmatch(node.value):
-            if id(node) not in hidden:
-                yield node.value, kinds.get(id(node)) or known.get(node.value, "")
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in hidden:
+            continue
+        if _METRIC.fullmatch(node.value):
+            yield node.value, kinds.get(id(node)) or known.get(node.value, "")
 
 
 def write(path: Path, version: str, rows: Mapping[str, Any] | list[str]) -> None:
