@@ -61,6 +61,7 @@ def preview(
 
 
 def built(stack: str, folder: Path | None) -> "Preview":
+    """The preview of a stack; a stack file that cannot be used is said on standard error and ends the command with 2."""
     gc.disable()  # a quarter of the time to import the SDKs goes into collecting what is all kept; the process is short
     # Imported here so that `llmp --help` and bad arguments do not wait for the provider SDKs.
     from pulumi import RunError  # noqa: PLC0415

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.helpers import ROOT, run_module, soon, start_module
+from tests.engine.helpers import run_module, soon, start_module
 from tools import cache, crds
 from tools.table import KUBERNETES, PROVIDER_MODULE, PULUMI, TOOLS, ToolsError, find
 

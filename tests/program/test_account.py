@@ -1,10 +1,10 @@
 """Questions to an account, put to moto: what `llmp preflight --live` and `llmp pins --live` say."""
 
 import pytest
-from llmp.__main__ import app
 from moto import mock_aws
 from typer.testing import CliRunner
 
+from llmp.__main__ import app
 from tests.conftest import ROOT
 
 
@@ -33,7 +33,7 @@ def test_preflight_lists_commands() -> None:
 
 def test_preflight_refuses_another_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials of another account are named, and nothing more is asked."""
-    monkeypatch.setattr("llmp.preflight.account_id", lambda region: "999988887777")  # noqa: ARG005
+    monkeypatch.setattr("llmp.preflight.account_id", lambda region: "999988887777")
     done = _run("preflight", "--stack", "prod", "--live", "--folder", str(ROOT))
 
     assert done.exit_code == 2
@@ -54,11 +54,11 @@ def test_preflight_without_credentials_is_a_sentence(monkeypatch: pytest.MonkeyP
 
 def test_preflight_compares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too small a quota and a zone without the type are named; exit code 1."""
-    monkeypatch.setattr("llmp.preflight.account_id", lambda region: "111122223333")  # noqa: ARG005
+    monkeypatch.setattr("llmp.preflight.account_id", lambda region: "111122223333")
     monkeypatch.setattr(
         "llmp.preflight.account_quota", lambda region: lambda code: 96.0 if code == "L-417A185B" else 5000.0
-    )  # noqa: ARG005
-    monkeypatch.setattr("llmp.preflight.zones_offering", lambda name, region: ("us-west-2a", "us-west-2b"))  # noqa: ARG005
+    )
+    monkeypatch.setattr("llmp.preflight.zones_offering", lambda name, region: ("us-west-2a", "us-west-2b"))
     done = _run("preflight", "--stack", "prod", "--live", "--folder", str(ROOT))
 
     assert done.exit_code == 1
@@ -68,7 +68,8 @@ def test_preflight_compares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "p4d.24xlarge: offered (offered in us-west-2a, us-west-2b)" in done.stdout
 
 
-def test_zones_are_asked_of_ec2(account) -> None:
+@pytest.mark.usefixtures("account")
+def test_zones_are_asked_of_ec2() -> None:
     """The question about zones is one that EC2 understands (moto knows real offerings)."""
     from components.aws_account import zones_offering  # noqa: PLC0415 - inside the mock
 

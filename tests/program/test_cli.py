@@ -11,9 +11,8 @@ from tests.conftest import ROOT
 
 
 def _llmp(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "llmp", *arguments], cwd=cwd, capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-m", "llmp", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
 
 
 def _copy_of(stack: str, folder: Path, old: str, new: str) -> Path:
