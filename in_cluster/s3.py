@@ -184,7 +184,7 @@ class _Answer:
     text: str
 
 
-def sign(  # noqa: PLR0917 - what a signature covers
+def sign(
     credentials: Credentials,
     region: str,
     method: str,

@@ -226,7 +226,8 @@ def test_older_crds_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     assert older.notes == (crds.OLDER_NOTE,)
     assert older.sources["ray.io_rayservices.yaml"] == "github.com/ray-project/kuberay/ray-operator@v1.5.0"
-    assert len(older.files) == 14
+    assert len(older.all_files) == 14
+    assert len(older.files) == 12
     assert crds.ensure().notes == ()
 
 

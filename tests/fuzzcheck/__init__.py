@@ -1,0 +1,1 @@
+"""Mutated manifests: `llmp check` must neither break nor hang on anything."""
