@@ -8,6 +8,8 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean bench-preview
 .DEFAULT_GOAL := help
 
+include serving.mk
+
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 

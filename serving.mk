@@ -1,8 +1,23 @@
-# Targets of the real serving environment; the Makefile includes this file.
-.PHONY: serving-env serve bench-serving
+# Targets around the real Ray Serve and vLLM on CPU; the Makefile includes this file.
+REPORT ?=
+ROUNDS ?= 3
+CASES ?= spot
+.PHONY: serving-env serve bench-serving bench-scaling bench-drain live-metrics
 
 serving-env: ## Ray Serve LLM and vLLM on CPU, once (2 minutes, 3.4 GB, outside the checkout)
 	@$(PYTHON) -m tools.serving build
 
-serve: $(VENV)/.dev serving-env ## serve STACK (local) on loopback with the real Ray and vLLM
-	@$(BIN)/python -m llmp serve --stack $(or $(filter-out prod,$(STACK)),local)
+serve: $(VENV)/.dev serving-env ## serve STACK (local) on loopback by the real Ray and vLLM
+	@$(BIN)/python -m llmp serve --stack $(or $(STACK),local)
+
+bench-serving: $(VENV)/.dev serving-env ## what the serving layer costs over bare vLLM (REPORT=FILE, ROUNDS=3; 20 minutes)
+	@$(BIN)/python -m bench.serving_cost --rounds $(ROUNDS) $(if $(REPORT),--report $(REPORT) --picture $(basename $(REPORT)).svg)
+
+bench-scaling: $(VENV)/.dev serving-env ## the scaling policy on real metrics through a real Prometheus (REPORT=FILE; 10 minutes)
+	@$(BIN)/python -m bench.scaling $(if $(REPORT),--report $(REPORT))
+
+bench-drain: $(VENV)/.dev serving-env ## streams in flight while a node, a replica or the head is lost (CASES, REPORT=FILE)
+	@$(BIN)/python -m bench.drain $(CASES) $(if $(REPORT),--report $(REPORT))
+
+live-metrics: $(VENV)/.dev serving-env ## scrape the metric names of the pinned vLLM under Ray anew
+	@$(BIN)/python -m bench.live_metrics

@@ -42,6 +42,17 @@ _Dumper.add_representer(
 )
 
 
+# Keys that people expect first, in this order; the others follow by name.
+_FIRST = ("apiVersion", "kind", "metadata", "name", "namespace", "key", "image", "command", "args")
+
+
 def to_yaml(manifest: Any) -> str:
-    """YAML of plain data, keys in their own order."""
-    return yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    """YAML of plain data, what names a thing first: the engine hands over maps in no order."""
+    return yaml.dump(_ordered(manifest), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: (_FIRST.index(key) if key in _FIRST else len(_FIRST), key))
+        return {key: _ordered(value[key]) for key in keys}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value

@@ -79,7 +79,7 @@ class CapturingMonitor(mocks.MockMonitor):
         if request.type == STACK_TYPE:
             return resource_pb2.RegisterResourceResponse(urn=urn)
         parent = None if not request.parent or f"::{STACK_TYPE}::" in request.parent else request.parent
-        inputs = {key: plain(value) for key, value in request.object.fields.items()}
+        inputs = {key: plain(value) for key, value in sorted(request.object.fields.items())}
         registration = Registration(
             urn, request.type, request.name, parent, tuple(sorted(request.dependencies)), inputs, request
         )
@@ -155,7 +155,7 @@ def _plain_struct(struct: struct_pb2.Struct) -> Any:
         return dict(SECRET)
     if signature == rpc._special_resource_sig:
         return struct.fields["urn"].string_value
-    return {key: plain(item) for key, item in struct.fields.items()}
+    return {key: plain(item) for key, item in sorted(struct.fields.items())}
 
 
 def run(
