@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean bench-preview
+.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean bench-preview bench-check
 .DEFAULT_GOAL := help
 
 include serving.mk
@@ -45,6 +45,9 @@ test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
 
 bench-preview: $(VENV)/.runtime ## how long a preview takes, and its memory
 	@$(BIN)/python -m bench.preview_time $(or $(STACK),prod)
+
+bench-check: $(VENV)/.dev ## `llmp check` on 1,000 files, with checkov on the same files beside it
+	@$(BIN)/python -m tests.bench_check
 
 check: $(VENV)/.dev ## format, lint, types
 	@$(BIN)/ruff format --check .

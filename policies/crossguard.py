@@ -195,8 +195,10 @@ def as_source(type_: str, name: str, props: object, urn: str) -> Source:
 
 def sentence(finding: Finding) -> str:
     """A finding as the engine shows it: object, place, what is wrong, the rule, what to do."""
-    place = dotted(finding.path)
-    return f"{finding.object}{': ' + place if place else ''}: {finding.message} [{finding.rule}]; {finding.remedy}"
+    parts = [dotted(finding.path), finding.message]
+    if not finding.message.startswith(finding.object):
+        parts.insert(0, finding.object)
+    return f"{': '.join(part for part in parts if part)} [{finding.rule}]; {finding.remedy}"
 
 
 # ---------------------------------------------------------------------- policies

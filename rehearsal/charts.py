@@ -74,8 +74,12 @@ STUBS: dict[str, Stub] = {
 }
 
 
-def write(folder: Path, collected: Collected) -> tuple[Path, dict[str, str]]:
-    """Write every pinned chart into a folder; gives it back with what stands for each: `stub`, or a path on disk."""
+def write(folder: Path, collected: Collected, *, operators: bool = False) -> tuple[Path, dict[str, str]]:
+    """Write every pinned chart into a folder; gives it back with what stands for each: `stub`, or a path on disk.
+
+    `operators` adds the CRDs that only a running operator needs; Ray's take the API server seconds each.
+    """
+    files = collected.all_files if operators else collected.files
     folder.mkdir(parents=True, exist_ok=True)
     used = {}
     for chart in pins.CHARTS:
@@ -83,7 +87,7 @@ def write(folder: Path, collected: Collected) -> tuple[Path, dict[str, str]]:
         target = folder / chart.name
         shutil.rmtree(target, ignore_errors=True)
         if real is None:
-            _write_stub(target, chart, collected)
+            _write_stub(target, chart, files, loose=bool(collected.notes))
         used[chart.name] = str(real) if real else "stub"
     (folder / "charts.json").write_text(json.dumps(used, indent=1))
     return folder, used
@@ -100,7 +104,7 @@ def on_disk(chart: pins.Chart) -> Path | None:
     return unpacked.resolve() if (unpacked / "Chart.yaml").is_file() else None
 
 
-def _write_stub(folder: Path, chart: pins.Chart, collected: Collected) -> None:
+def _write_stub(folder: Path, chart: pins.Chart, files: Iterable[Path], *, loose: bool) -> None:
     stub = STUBS.get(chart.name, Stub())
     places = {name: folder / name for name in ("templates", "crds", "files")}
     for place in places.values():
@@ -116,10 +120,10 @@ def _write_stub(folder: Path, chart: pins.Chart, collected: Collected) -> None:
     (places["templates"] / "files.yaml").write_text(FILES)
     for index, item in enumerate(stub.objects):
         (places["files"] / f"{index}.yaml").write_text(json.dumps(item))
-    for path in collected.files:
+    for path in files:
         if path.name.startswith(stub.crds) and stub.crds:
             target = places["files" if stub.owned else "crds"] / path.name
-            target.write_text(_crd(path, loose=bool(collected.notes)))
+            target.write_text(_crd(path, loose=loose))
 
 
 def _crd(path: Path, *, loose: bool) -> str:

@@ -23,6 +23,15 @@ NEWER_FIELD_PLACES: dict[str, tuple[tuple[str, ...], ...]] = {
 COMMON_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
+NOT_DECLARED = "field not declared in schema"
+NEWER_PROBE = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayService",
+    "metadata": {"name": "probe"},
+    "spec": {"probe": True, "rayClusterConfig": {"probe": True}},
+}
+
+
 def crd_name(path: Path) -> str:
     """The object name of a CRD file named `<group>_<plural>.yaml`, as controller-gen writes them."""
     group, _, plural = path.stem.rpartition("_")
@@ -85,6 +94,10 @@ def loosen(api: Api) -> None:
             for place in places
         ]
         api.request("PATCH", f"{CRD_PATH}/{name}", patch, JSON_PATCH)
+    # The server takes the new schema over a moment later.
+    if not wait_until(lambda: NOT_DECLARED not in " ".join(api.dry_run(NEWER_PROBE)), ESTABLISHED_SECONDS):
+        message = "The API server does not take over the opened schema of RayService."
+        raise RehearsalError(message)
 
 
 def _schema_path(place: tuple[str, ...]) -> str:

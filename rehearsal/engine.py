@@ -24,7 +24,7 @@ from typing import Any
 from rehearsal import stack_copy
 from rehearsal.control_plane import ROOT, tool_paths
 from rehearsal.errors import EngineError, RehearsalError
-from rehearsal.processes import die_with_parent, tail
+from rehearsal.processes import tail
 
 TOOLS = ("pulumi", "pulumi-kubernetes")
 PASSPHRASE = "rehearsal"  # noqa: S105 - it guards stand-ins only
@@ -148,7 +148,9 @@ class Engine:
             "PYTHONPATH": os.pathsep.join(python_path),
             "KUBECONFIG": str(self.kubeconfig),
             "PULUMI_HOME": str(self.state / "home"),
-            "PULUMI_BACKEND_URL": self.backend.resolve().as_uri(),
+            # Without the side files for metadata, which are not written in one step: a killed run would leave one
+            # empty, and the state could not be read any more ("failed to load checkpoint: EOF").
+            "PULUMI_BACKEND_URL": f"{self.backend.resolve().as_uri()}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
@@ -184,15 +186,18 @@ class Engine:
             # Whoever uses this folder holds its lock (`rehearsal.commands`), so this one was left by a killed run.
             command.append("--unlock")
         log = self.work / "runner.log"
-        with log.open("wb") as sink:
-            process = subprocess.Popen(
+        # The pipe tells the process when this one is gone.
+        with (
+            log.open("wb") as sink,
+            subprocess.Popen(
                 command,
                 cwd=self.program.parent,
                 env=environment,
+                stdin=subprocess.PIPE,
                 stdout=sink,
                 start_new_session=True,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - one system call, no lock is taken
-            )
+            ) as process,
+        ):
             _wait(process)
         if not result.is_file():
             message = f"The engine's process ended with code {process.returncode} and no result.\n{tail(log)}"
@@ -210,8 +215,8 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
         try:
             process.wait(timeout=INTERRUPT_SECONDS)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            if process.stdin:
+                process.stdin.close()
             process.wait()
         raise
 

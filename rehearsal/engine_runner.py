@@ -8,7 +8,9 @@ with the provider, KUBECONFIG, backend) must be the engine's and not that of who
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
+import os
 import re
 import runpy
 import signal
@@ -24,6 +26,7 @@ from pulumi import automation as auto
 from pulumi.automation import EngineEvent
 from pulumi.automation.errors import CommandError
 
+from rehearsal.processes import adopt_orphans, end_descendants
 from tools import terminal
 
 PROGRESS_SECONDS = 5.0
@@ -98,6 +101,24 @@ def _ticking(watcher: Watcher, done: threading.Event) -> None:
         watcher.tell()
 
 
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, a pipe from whoever started this; then end the engine and its providers.
+
+    They would go on without us: the CLI to the end of its steps, a provider for ever.
+    """
+    while os.read(sys.stdin.fileno(), 100):
+        pass
+    end_descendants()
+    os._exit(1)
+
+
+def _hold_lock(work: Path) -> int:
+    """Wait until an earlier run in the same folder has ended; the lock is held to the end of this process."""
+    descriptor = os.open(work / "run.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
 def _program(path: Path) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
@@ -163,6 +184,9 @@ def main() -> int:
     arguments = parser.parse_args()
     # Ctrl-C is for the engine, which then ends in order; this process waits for that.
     signal.signal(signal.SIGINT, lambda _signal, _frame: None)
+    adopt_orphans()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _hold_lock(arguments.work)
     sys.path.insert(0, str(arguments.program.parent))
     watcher = Watcher(arguments.operation)
     done = threading.Event()
@@ -185,6 +209,7 @@ def main() -> int:
         content["error"] = "\n".join(str(error).strip().splitlines()[-ERROR_LINES:])
     finally:
         done.set()
+        end_descendants()  # a CLI that was killed has left its providers
     content |= {
         "changes": watcher.changes,
         "steps": watcher.steps,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 TAIL_LINES = 25
 STOP_SECONDS = 5.0
 
@@ -36,6 +37,36 @@ def die_with_parent() -> Callable[[], None] | None:
             os._exit(1)
 
     return hook
+
+
+def adopt_orphans() -> None:
+    """On Linux, make this process the parent of whatever its children leave behind, so that it can be ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process."""
+    if sys.platform != "linux":
+        done = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=False)
+        return {int(pid): int(parent) for pid, parent in (row.split() for row in done.stdout.splitlines())}
+    found = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            # "pid (name) state parent …", and a name may hold anything, parentheses too
+            found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def end_descendants() -> None:
+    """SIGKILL all children of this process and theirs, in whatever process group or session they are."""
+    parents = _parents()
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    for pid in family - {os.getpid()}:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def start(argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:

@@ -23,7 +23,18 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 CHECKOV = "checkov==3.3.30"
 BASES = ROOT / "tests" / "policies" / "rules" / "bases.yaml"
-KINDS = ("deployment", "pool", "node-class", "ray", "volume", "claim", "scaled", "service", "ingress", "budget")
+KINDS = (
+    "deployment",
+    "pool",
+    "node-class",
+    "ray",
+    "volume",
+    "claim",
+    "scaled",
+    "service",
+    "ingress",
+    "budget",
+)
 LIMIT_SECONDS = 5.0
 
 
@@ -55,7 +66,11 @@ def seconds(command: list[str], runs: int) -> float:
 
 def checkov() -> Path:
     """The checkov executable in an environment of its own, made on first use."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "llm-platform" / CHECKOV.replace("==", "-")
+    folder = (
+        Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        / "llm-platform"
+        / CHECKOV.replace("==", "-")
+    )
     program = folder / "bin" / "checkov"
     if not program.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -76,7 +91,17 @@ def main() -> int:
         own = seconds([sys.executable, "-m", "llmp", "check", name, "--format", "json"], arguments.runs)
         result = {"files": arguments.count, "bytes": size, "llmp_check_seconds": round(own, 2)}
         if not arguments.without_checkov:
-            command = [str(checkov()), "-d", name, "--framework", "kubernetes", "--quiet", "--compact", "-o", "json"]
+            command = [
+                str(checkov()),
+                "-d",
+                name,
+                "--framework",
+                "kubernetes",
+                "--quiet",
+                "--compact",
+                "-o",
+                "json",
+            ]
             result["checkov"] = CHECKOV
             result["checkov_seconds"] = round(seconds(command, 1), 2)
     print(json.dumps(result, indent=1))

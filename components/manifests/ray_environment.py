@@ -21,6 +21,8 @@ def common(model: Model) -> Variables:
             "RAY_USAGE_STATS_ENABLED": "0",
             "VLLM_NO_USAGE_STATS": "1",
             "DO_NOT_TRACK": "1",
+            # Ray runs its workers at 15, below its own daemons: where the CPU is short the engine gets a thirtieth of it.
+            "RAY_worker_niceness": "0",
             "RAYLLM_ENABLE_REQUEST_PROMPT_LOGS": "0",  # prompts are not for logs
             "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": _number(model.timeouts.request),
             "RAYLLM_ENGINE_START_TIMEOUT_S": _number(model.timeouts.engine_start),

@@ -13,7 +13,7 @@ from components.manifests.weights import remote_source
 from components.settings.models import Model
 from components.settings.platform import PlatformSettings
 
-FILES = ("endpoint_keys.py", "keyed_ingress.py", "scaling_policy.py")
+FILES = ("direct_app.py", "endpoint_keys.py", "keyed_ingress.py", "scaling_policy.py")
 REVISION = "revision"
 
 

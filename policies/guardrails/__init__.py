@@ -6,10 +6,11 @@
 """
 
 from guardrails.core import Finding, Override, Profile, Rule, Severity, Waiver, dotted
+from guardrails.intent import from_intent
 from guardrails.objects import Source
 from guardrails.rules import TABLE
 from guardrails.run import check, check_settings, governance, world_of
-from guardrails.stack import StackFacts, from_intent, from_settings
+from guardrails.stack import StackFacts, from_settings
 from guardrails.world import EngineDefaults, World
 
 __all__ = [

@@ -90,6 +90,11 @@ class Finding:
             return self.object
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
+    @property
+    def sentence(self) -> str:
+        """The message, led by the object's name where it does not begin with it."""
+        return self.message if self.message.startswith(self.object) else f"{self.object}: {self.message}"
+
     def as_json(self) -> dict[str, str | int | None]:
         """The shape that `llmp check --format json` prints."""
         return {

@@ -28,7 +28,9 @@ NO_OBJECTS: Final = frozenset(
         "composer.lock",
     }
 )
-_TEMPLATE: Final = re.compile(r"\{\{-?\s*[\w.$(\"`/-]")
+_TEMPLATE: Final = re.compile(
+    r"\{\{-?\s*[\w.$(\"`/-]|^%\{~?\s*(?:for|if|else)\b", re.MULTILINE
+)  # Go's and Terraform's
 STDIN: Final = "-"
 
 DUPLICATE_RULE: Final = "duplicate-key"

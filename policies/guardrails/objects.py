@@ -1,7 +1,7 @@
 """What is checked, as rules see it: Kubernetes objects, Pulumi resources, stack settings and requirement files."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from guardrails.core import Path
 from guardrails.values import get, items, mapping, plain, text
@@ -94,12 +94,26 @@ def _resource(body: dict[str, object], source: Source) -> Subject:
     token = text(body.get("type")) or ""
     props = mapping(body.get("props", body.get("inputs")))
     urn = source.urn or text(body.get("urn"))
-    if token.startswith("kubernetes:") and text(props.get("apiVersion")) and text(props.get("kind")):
-        return _kubernetes(
-            props, str(props["kind"]), str(props["apiVersion"]), Source(props, source.file, None, urn)
-        )
     name = text(body.get("name")) or ""
+    api, kind = text(props.get("apiVersion")) or _api_of(token), text(props.get("kind")) or _kind_of(token)
+    if token.startswith("kubernetes:") and api and kind:
+        made = _kubernetes(props, kind, api, Source(props, source.file, None, urn))
+        return made if made.name else replace(made, name=name)  # Pulumi makes a name of the resource's
     return Subject(token.rpartition(":")[2], name, "", token, props, source.file, source.locate, urn)
+
+
+# Tokens of the Kubernetes provider that are no objects of a cluster.
+_NO_OBJECTS = ("helm.sh/", "yaml", "kustomize", "index", "apiextensions.k8s.io:")
+
+
+def _api_of(token: str) -> str:
+    """`v1` of `kubernetes:core/v1:Service`, which is what the SDKs write into the object."""
+    _, _, rest = token.partition(":")
+    return "" if rest.startswith(_NO_OBJECTS) else rest.rpartition(":")[0].removeprefix("core/")
+
+
+def _kind_of(token: str) -> str:
+    return token.rpartition(":")[2]
 
 
 def _below(source: Source, prefix: Path) -> Source:

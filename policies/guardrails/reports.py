@@ -18,9 +18,7 @@ def as_text(result: Result) -> str:
     """One paragraph a finding, and a line with the counts."""
     lines = []
     for finding in result.findings:
-        lines.append(
-            f"{finding.place}: {finding.severity.value}: {finding.object}: {finding.message} [{finding.rule}]"
-        )
+        lines.append(f"{finding.place}: {finding.severity.value}: {finding.sentence} [{finding.rule}]")
         place = dotted(finding.path)
         lines.append(f"    {place + ': ' if place else ''}{finding.remedy}")
     counts = [
@@ -53,7 +51,7 @@ def _command(finding: Finding) -> str:
     properties = ",".join(
         f"{key}={_escaped(str(value), ':,')}" for key, value in place.items() if value is not None
     )
-    text = f"{finding.object}: {finding.message}; {finding.remedy}"
+    text = f"{finding.sentence}; {finding.remedy}"
     return f"::{_GITHUB_LEVELS[finding.severity]} {properties}::{_escaped(text)}"
 
 
@@ -110,7 +108,7 @@ def _sarif_result(finding: Finding, used: list[str]) -> dict[str, Any]:
         "ruleId": finding.rule,
         "ruleIndex": used.index(finding.rule),
         "level": _SARIF_LEVELS[finding.severity],
-        "message": {"text": f"{finding.object}: {finding.message}; {finding.remedy}"},
+        "message": {"text": f"{finding.sentence}; {finding.remedy}"},
         "locations": [location],
     }
 

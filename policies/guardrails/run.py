@@ -8,9 +8,10 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from guardrails.core import Check, Finding, Hit, Override, Path, Profile, Rule, Severity, Waiver
+from guardrails.intent import from_intent
 from guardrails.objects import Locate, Subject, subjects
 from guardrails.rules import TABLE
-from guardrails.stack import StackFacts, from_intent, from_settings
+from guardrails.stack import StackFacts, from_settings
 from guardrails.unknowns import undecided
 from guardrails.world import EngineDefaults, World
 

@@ -143,3 +143,8 @@ def listed(words: Sequence[str], conjunction: str = "and") -> str:
     if len(words) <= 1:
         return "".join(words)
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
+
+
+def text_map(value: object) -> dict[str, str]:
+    """A mapping of names to texts, such as labels or annotations."""
+    return {key: text(item) or "" for key, item in mapping(value).items()}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import botocore.session
-import jmespath
+import jmespath  # type: ignore[import-untyped]
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -55,7 +55,7 @@ class AwsError(Exception):
     @property
     def gone(self) -> bool:
         """Whether it means that there is no such thing."""
-        return self.code in GONE or "NotFound" in self.code
+        return self.code in GONE or "NotFound" in self.code or self.code.endswith("NotAttached")
 
 
 class Held:

@@ -24,6 +24,7 @@ from rehearsal.aws.provider import end_with_parent
 
 VERSION = "4.4.0"  # of the SDK in requirements.txt; a test compares them
 KUBECONFIG = "LLMP_AWS_KUBECONFIG"
+REGION = "LLMP_AWS_REGION"
 CLUSTER = "eks:index:Cluster"
 # What an argument must be for the stand-in to leave it out as the component would.
 OFF = {
@@ -97,7 +98,7 @@ class Cluster(pulumi.ComponentResource):
         from pulumi_kubernetes import Provider as Kubernetes  # noqa: PLC0415
 
         super().__init__(CLUSTER, name, None, opts)
-        role = ServiceRole(f"{name}-eksRole", _region(), pulumi.ResourceOptions(parent=self))
+        role = ServiceRole(f"{name}-eksRole", os.environ[REGION], pulumi.ResourceOptions(parent=self))
         self.cluster = eks.Cluster(
             f"{name}-eksCluster",
             **_cluster_arguments(name, inputs, role.role.arn),
@@ -153,10 +154,6 @@ class Cluster(pulumi.ComponentResource):
                     access_scope=policy["accessScope"],
                     opts=opts,
                 )
-
-
-def _region() -> str:
-    return os.environ.get("LLMP_AWS_REGION", "us-west-2")
 
 
 def _cluster_arguments(name: str, inputs: Mapping[str, Any], role_arn: pulumi.Output[str]) -> dict[str, Any]:

@@ -44,7 +44,8 @@ LISTS: dict[str, Call] = {
     "log group": Call("logs.describe_log_groups", answer="logGroups[].logGroupName"),
     "EKS cluster": Call("eks.list_clusters", answer="clusters"),
     "replication group": Call(
-        "elasticache.describe_replication_groups", answer="ReplicationGroups[].ReplicationGroupId"
+        "elasticache.describe_replication_groups",
+        answer="ReplicationGroups[?Status!='deleting'].ReplicationGroupId",
     ),
 }
 

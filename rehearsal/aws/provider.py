@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, cast
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from google.protobuf import any_pb2, empty_pb2, struct_pb2
-from pulumi.runtime.proto import errors_pb2, plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from rehearsal.aws import sdk_types
 from rehearsal.aws.cloud import AwsError, Cloud
@@ -240,11 +240,7 @@ def abort(context: Any, message: str) -> NoReturn:
 
 def abort_half_made(context: Any, error: HalfMadeError, inputs: Values) -> NoReturn:
     """Tell the engine of a resource that exists but is not complete, so that it goes into the state."""
-    detail = (
-        errors_pb2.ErrorResourceInitFailed
-        if hasattr(errors_pb2, "ErrorResourceInitFailed")
-        else provider_pb2.ErrorResourceInitFailed
-    )
+    detail = provider_pb2.ErrorResourceInitFailed
     packed = any_pb2.Any()
     packed.Pack(
         detail(
@@ -276,7 +272,7 @@ def serve(servicer: Any, options: Iterable[tuple[str, int]] = ()) -> None:
         ("grpc.max_send_message_length", MESSAGE_BYTES),
     ]
     server = grpc.server(ThreadPoolExecutor(max_workers=THREADS), options=[*limits, *options])
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     end_with_parent()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-import jmespath
+import jmespath  # type: ignore[import-untyped]
 
 from rehearsal.aws import sdk_types
 from rehearsal.aws.cloud import AwsError, Cloud

@@ -72,7 +72,7 @@ class Holder:
     """Who keeps a resource from being deleted: a sentence's words, and the call that finds their names."""
 
     who: str
-    find: Call | Callable[["Cloud", Values], Any]
+    find: Call | Callable[[Cloud, Values], Any]
 
 
 @dataclass(frozen=True)

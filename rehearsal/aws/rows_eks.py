@@ -193,7 +193,7 @@ ROWS = (
     Row(
         "aws:eks/addon:Addon",
         source="internal/service/eks/addon.go",
-        replaces="addonName clusterName namespace",
+        replaces="addonName clusterName",
         identity="{clusterName}:{addonName}",
         outputs={"arn": "=" + eks_arn("addon", "{clusterName}", "{addonName}", "{number}")},
         keeps="*",

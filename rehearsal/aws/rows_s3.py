@@ -33,12 +33,14 @@ def _part(
     settings: tuple[str, ...],
     reads: dict[str, str],
     source: str,
+    *,
+    owner: bool = False,
 ) -> Row:
     """A setting of a bucket that is a resource of its own; its id is the bucket's name."""
     return Row(
         f"aws:s3/{name[0].lower()}{name[1:]}:{name}",
         source=f"internal/service/s3/{source}",
-        replaces="bucket expectedBucketOwner",
+        replaces="bucket expectedBucketOwner" if owner else "bucket",
         create=put,
         read=get,
         delete=(delete,),
@@ -86,6 +88,7 @@ ROWS = (
         ("versioningConfiguration",),
         {"versioningConfiguration": "@"},
         "bucket_versioning.go",
+        owner=True,
     ),
     _part(
         "BucketServerSideEncryptionConfiguration",
@@ -97,6 +100,7 @@ ROWS = (
         ("rules",),
         {},
         "bucket_server_side_encryption_configuration.go",
+        owner=True,
     ),
     _part(
         "BucketLifecycleConfiguration",
@@ -109,6 +113,7 @@ ROWS = (
         ("rules",),
         {},
         "bucket_lifecycle_configuration.go",
+        owner=True,
     ),
     _part(
         "BucketOwnershipControls",

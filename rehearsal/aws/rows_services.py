@@ -90,7 +90,7 @@ ROWS = (
         arn=_rule_arn("name"),
         settings=dict.fromkeys(("description", "eventPattern", "state"), PUT_RULE),
         autoname="name",
-        # EventBridge: "Rule can't be deleted since it has targets."
+        # In the words of EventBridge: a rule cannot be deleted since it has targets.
         holders=(
             Holder(
                 "it has the targets", Call("events.list_targets_by_rule", {"Rule": "{id}"}, "Targets[].Id")
@@ -176,7 +176,9 @@ ROWS = (
             takes="engine engineVersion numCacheClusters automaticFailoverEnabled port securityGroupIds "
             "atRestEncryptionEnabled transitEncryptionEnabled authToken snapshotRetentionLimit",
         ),
-        read=Call("elasticache.describe_replication_groups", CACHE, "ReplicationGroups[0]"),
+        read=Call(
+            "elasticache.describe_replication_groups", CACHE, "ReplicationGroups[?Status!='deleting'] | [0]"
+        ),
         delete=(
             Call("elasticache.delete_replication_group", CACHE),
             lambda cloud, values: interfaces_gone(cloud, f"ElastiCache {values['id']}"),

@@ -1,54 +1,61 @@
-"""The moto server of a rehearsal: a process of its own, in one account.
+"""The moto server of a rehearsal, a process of its own in one account, and how an engine gets to it.
 
     with Aws(folder, account="111122223333") as aws:
-        Engine(..., env=aws.environment(kubeconfig), ...)
+        engine = attached(Engine(...), aws.endpoint, aws.folder, region="us-west-2")
+        engine.up()
 
-Its state lives as long as the process: after a restart the engine must refresh first.
+What the server holds lives as long as its process: after a restart the engine must refresh first.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 import threading
+import urllib.request
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rehearsal.aws import cloud, eks_provider, executables
 from rehearsal.control_plane import LOOPBACK, ROOT
+from rehearsal.engine import Engine
 from rehearsal.errors import RehearsalError
 from rehearsal.processes import free_port, start, stop_all, tail, wait_until
 
 READY_SECONDS = 60.0
-SERVICES = ("sts", "ec2", "iam", "s3", "eks", "sqs", "events", "logs", "elasticache", "ssm", "pricing")
+# Loaded before anyone asks: the first call of EC2 would otherwise take two seconds.
+SERVICES = ("ec2", "iam", "sts", "eks", "s3", "sqs", "events", "logs", "elasticache")
 
 
-def command(address: str, port: int) -> list[str]:
-    """The command line of the server."""
-    return [sys.executable, "-m", "rehearsal.aws.server", address, str(port)]
-
-
-def server_environment(account: str) -> dict[str, str]:
-    """The environment of the server: its account, and AWS's own policies, to which roles attach themselves."""
-    return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "MOTO_ACCOUNT_ID": account,
-        "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
-    }
+def command(address: str, port: int, account: str, folder: Path) -> list[str]:
+    """The command line of the server; the folder is in it so that leftovers are found by it."""
+    return [sys.executable, "-m", "rehearsal.aws.server", address, str(port), account, str(folder)]
 
 
 def answers(endpoint: str) -> bool:
-    """Whether the server has begun to serve."""
-    import urllib.request  # noqa: PLC0415 - only asked while waiting
-
+    """Whether the server serves."""
     try:
         with urllib.request.urlopen(f"{endpoint}/moto-api/data.json", timeout=2) as answer:  # noqa: S310 - own URL
             return bool(answer.status == 200)  # noqa: PLR2004 - HTTP OK
     except OSError:
         return False
+
+
+def attached(engine: Engine, endpoint: str, folder: Path, region: str) -> Engine:
+    """The same engine with the stand-ins first on its PATH, and the account that they act on."""
+    plugins = executables.write(folder / "bin")
+    env = {
+        **engine.env,
+        cloud.ENDPOINT: endpoint,
+        cloud.STATE: str(folder / "held"),
+        eks_provider.KUBECONFIG: str(engine.kubeconfig),
+        eks_provider.REGION: region,
+        "PATH": os.pathsep.join([str(plugins), engine.environment()["PATH"]]),
+    }
+    return dataclasses.replace(engine, env=env)
 
 
 class Aws:
@@ -80,14 +87,13 @@ class Aws:
     def start(self) -> None:
         """Start and wait. Raises RehearsalError with the log's end when it does not come up."""
         log = self.folder / "moto.log"
-        self._process = process = start(
-            command(self.address, self.port), log, server_environment(self.account)
-        )
-        if wait_until(lambda: process.poll() is not None or answers(self.endpoint), READY_SECONDS):
-            if process.poll() is None:
-                return
-        self.stop()
-        raise RehearsalError(f"The moto server did not start. The end of {log}:\n{tail(log)}")
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        process = start(command(self.address, self.port, self.account, self.folder), log, env)
+        self._process = process
+        wait_until(lambda: process.poll() is not None or answers(self.endpoint), READY_SECONDS)
+        if process.poll() is not None or not answers(self.endpoint):
+            self.stop()
+            raise RehearsalError(f"The moto server did not start. The end of {log}:\n{tail(log)}")
 
     def stop(self) -> None:
         """End the server; what it held is gone with it."""
@@ -95,40 +101,27 @@ class Aws:
             stop_all([self._process])
             self._process = None
 
-    def environment(self, kubeconfig: Path, region: str) -> dict[str, str]:
-        """What the engine's environment needs so that the stand-ins are found, and find this account."""
-        return environment(self.endpoint, self.folder, kubeconfig, region)
-
-
-def environment(endpoint: str, folder: Path, kubeconfig: Path, region: str) -> dict[str, str]:
-    """The same for a server that another process keeps."""
-    return {
-        cloud.ENDPOINT: endpoint,
-        cloud.STATE: str(folder / "held"),
-        eks_provider.KUBECONFIG: str(kubeconfig),
-        "LLMP_AWS_REGION": region,
-        "PATH": os.pathsep.join([str(executables.write(folder / "bin")), os.environ.get("PATH", os.defpath)]),
-    }
-
 
 def _warm(account: str) -> None:
-    """Load the services before the engine asks: the first call of EC2 would take two seconds."""
-    from moto.backends import get_backend  # noqa: PLC0415
+    from moto import backends  # noqa: PLC0415 - the server's process only; others need no moto
 
+    get: Any = backends.get_backend  # typed with the name of each service
     for name in SERVICES:
-        get_backend(name)[account]  # type: ignore[call-overload]
+        get(name)[account]
 
 
-def main(address: str, port: int) -> None:
-    """Serve until ended."""
-    import logging  # noqa: PLC0415 - this process only
+def main(address: str, port: str, account: str) -> None:
+    """Serve one account until ended."""
+    import logging  # noqa: PLC0415 - as in _warm
 
+    # AWS's own policies must be there: roles attach themselves to them. moto reads both when it is loaded.
+    os.environ.update(MOTO_ACCOUNT_ID=account, MOTO_IAM_LOAD_MANAGED_POLICIES="true")
     from moto.server import main as serve  # noqa: PLC0415
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    threading.Thread(target=_warm, args=(os.environ["MOTO_ACCOUNT_ID"],), daemon=True).start()
-    serve(["-H", address, "-p", str(port)])
+    threading.Thread(target=_warm, args=(account,), daemon=True).start()
+    serve(["-H", address, "-p", port])
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(*sys.argv[1:4])

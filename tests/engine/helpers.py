@@ -14,15 +14,16 @@ SAMPLE = ROOT / "tests" / "engine" / "sample" / "__main__.py"
 
 
 def alive(marker: str) -> dict[int, str]:
-    """Pid and command line of the processes whose command line holds a text (a state folder)."""
+    """Pid and command line of the processes whose command line or environment holds a text (a state folder)."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                text, environment = ((entry / name).read_bytes() for name in ("cmdline", "environ"))
             except OSError:
                 continue
-            if marker in line:
+            line = text.replace(b"\0", b" ").decode(errors="replace")
+            if marker in line or marker in environment.decode(errors="replace"):
                 found[int(entry.name)] = line
     return found
 

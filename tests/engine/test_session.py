@@ -53,6 +53,11 @@ class Sample:
         changes: dict[str, int] = json.loads(out)["changes"]
         return changes
 
+    def with_network(self) -> None:
+        """Let the sample make a Service and an Ingress too."""
+        stack_file = self.program.parent / "Pulumi.sample.yaml"
+        stack_file.write_text(stack_file.read_text() + "  llm-platform:network: true\n")
+
     def edit(self, old: str, new: str) -> None:
         """Change the program's text in one place."""
         text = self.program.read_text()
@@ -81,8 +86,7 @@ def _sample(folder: Path) -> Iterator[Sample]:
 
 def test_round_trip(sample: Sample) -> None:
     """Up makes everything, a second up changes nothing, down leaves no object, process or file."""
-    stack_file = sample.program.parent / "Pulumi.sample.yaml"
-    stack_file.write_text(stack_file.read_text() + "  llm-platform:network: true\n")
+    sample.with_network()
     code, out, err = sample.run("up")
     assert code == 0, err
     assert f"{MADE + NETWORK} created" in out
@@ -133,6 +137,7 @@ def test_killed_control_plane(shared: Sample) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_up(sample: Sample, number: signal.Signals) -> None:
     """An `up` that is interrupted leaves no process; the next one converges and the one after changes nothing."""
+    sample.with_network()  # the provider watches its Service for 10 s: time to interrupt
     with start_module(*sample.arguments("up"), env=sample.env) as process:
         # The engine is at work once the first object is in its state.
         assert soon(lambda: _at_work(sample) or process.poll() is not None, 300)
@@ -143,7 +148,7 @@ def test_interrupted_up(sample: Sample, number: signal.Signals) -> None:
 
     assert soon(lambda: alive(str(sample.root)) == {})
     sample.up()
-    assert sample.up() == {"same": MADE}
+    assert sample.up() == {"same": MADE + NETWORK}
 
 
 def _at_work(sample: Sample) -> bool:

@@ -138,7 +138,7 @@ def test_interrupted_build_leaves_nothing_finished(go: Go, number: signal.Signal
     with start_module("-m", "tools", "build", "etcd", env=env) as process:
         assert soon(lambda: any(Path(env["LLMP_CACHE"]).glob("tools/etcd-*/build.log")))
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
 
     assert process.returncode == {signal.SIGKILL: -9}.get(number, 130)
     assert number == signal.SIGKILL or "tools: interrupted; what was finished is kept" in err
@@ -153,7 +153,7 @@ def test_two_builds_side_by_side(go: Go) -> None:
     with start_module("-m", "tools", "build", "etcd", env=env) as first:
         assert soon(lambda: any(Path(env["LLMP_CACHE"]).glob("tools/etcd-*/build.log")))
         code, out, err = run_module("-m", "tools", "build", "etcd", env=env)
-        first_out, _ = first.communicate(timeout=20)
+        first_out, _ = first.communicate(timeout=60)
 
     assert code == 0
     assert err == "tools: another process is building etcd; waiting for it.\n"

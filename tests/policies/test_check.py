@@ -7,9 +7,9 @@ import textwrap
 
 import pytest
 import typer
-from llmp.check import check
 from typer.testing import CliRunner
 
+from llmp.check import check
 from tests.conftest import ROOT
 
 APP = typer.Typer(pretty_exceptions_enable=False)
@@ -99,9 +99,16 @@ def test_reads_standard_input():
 
 def test_reads_lists_json_and_anchors(write):
     """Lists are opened, JSON has lines too, and anchors are followed."""
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x:latest"}]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "x:latest"}]},
+    }
     write("list.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}, indent="\t"))
-    anchored = POD.replace("metadata: {name: engine, namespace: llm}", "metadata: &m {name: engine}\nx: *m").replace("\n", "\r\n")
+    anchored = POD.replace(
+        "metadata: {name: engine, namespace: llm}", "metadata: &m {name: engine}\nx: *m"
+    ).replace("\n", "\r\n")
     write("anchors.yaml", b"\xef\xbb\xbf" + anchored.encode())
     result = run("list.json", "anchors.yaml", "--format", "json")
 
@@ -143,15 +150,26 @@ def test_templates_are_said_to_be_unrendered(write):
     result = run("chart")
 
     assert result.exit_code == 0
-    assert result.stderr == "chart/templates/pod.yaml: a Helm template, not checked; use helm template CHART | llmp check -\n"
+    assert (
+        result.stderr
+        == "chart/templates/pod.yaml: a Helm template, not checked; use helm template CHART | llmp check -\n"
+    )
 
 
 def test_repeated_keys_are_found(write):
     """The second of two equal keys silently wins; that is said."""
-    result = run(write("pod.yaml", POD.replace("latest", "v0.29.0") + "    image: vllm/vllm-openai:v0.30.0\n"), "--format", "json")
+    result = run(
+        write("pod.yaml", POD.replace("latest", "v0.29.0") + "    image: vllm/vllm-openai:v0.30.0\n"),
+        "--format",
+        "json",
+    )
 
     assert [(item["rule"], item["line"], item["message"]) for item in findings(result)] == [
-        ("duplicate-key", 8, "key image is written twice (first on line 7); the last one counts, or the API server refuses it")
+        (
+            "duplicate-key",
+            8,
+            "key image is written twice (first on line 7); the last one counts, or the API server refuses it",
+        )
     ]
 
 
@@ -160,7 +178,11 @@ def test_checks_stack_files_with_the_house_rules(write):
     good = (ROOT / "Pulumi.prod.yaml").read_text(encoding="utf-8")
     assert run(write("Pulumi.prod.yaml", good)).exit_code == 0
 
-    result = run(write("Pulumi.prod.yaml", good.replace("tensorParallel: 4", "tensorParallel: 3", 1)), "--format", "json")
+    result = run(
+        write("Pulumi.prod.yaml", good.replace("tensorParallel: 4", "tensorParallel: 3", 1)),
+        "--format",
+        "json",
+    )
     errors = [item for item in findings(result) if item["severity"] == "error"]
     assert result.exit_code == 1
     assert [(item["rule"], item["file"]) for item in errors] == [("heads-not-divisible", "Pulumi.prod.yaml")]
@@ -189,9 +211,14 @@ def test_engine_and_environment_are_taken(write):
         """)
     write("alert.yaml", alert)
     assert findings(run("alert.yaml", "--format", "json", "--engine", "vllm=0.10.2")) == []
-    assert [item["rule"] for item in findings(run("alert.yaml", "--format", "json", "--engine", "vllm=0.29.0"))] == ["metric-unknown"]
+    assert [
+        item["rule"] for item in findings(run("alert.yaml", "--format", "json", "--engine", "vllm=0.29.0"))
+    ] == ["metric-unknown"]
     assert run(write("pod.yaml", POD), "--env", "dev").exit_code == 0
-    assert run("pod.yaml", "--engine", "sglang=1").stderr == "--engine sglang=1: is not vllm=VERSION or ray=VERSION, as in vllm=0.29.0\n"
+    assert (
+        run("pod.yaml", "--engine", "sglang=1").stderr
+        == "--engine sglang=1: is not vllm=VERSION or ray=VERSION, as in vllm=0.29.0\n"
+    )
 
 
 def test_variants_are_checked_apart(write):
@@ -208,7 +235,10 @@ def test_variants_are_checked_apart(write):
               taints: [{key: TAINT, effect: NoSchedule}]
               requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.2xlarge]}]
         """
-    engine = POD.replace("latest", "v0.29.0") + "    resources: {limits: {nvidia.com/gpu: 1}}\n  tolerations: [{key: TAINT, operator: Exists}]\n"
+    engine = (
+        POD.replace("latest", "v0.29.0")
+        + "    resources: {limits: {nvidia.com/gpu: 1}}\n  tolerations: [{key: TAINT, operator: Exists}]\n"
+    )
     for folder, taint in (("dev", "nvidia.com/gpu"), ("prod", "team")):
         write(f"clusters/{folder}/pool.yaml", textwrap.dedent(pool).replace("TAINT", taint))
         write(f"clusters/{folder}/engine.yaml", engine.replace("TAINT", taint))
@@ -239,7 +269,9 @@ def test_writes_sarif(write):
         "artifactLocation": {"uri": "pod.yaml"},
         "region": {"startLine": 7},
     }
-    assert log["runs"][0]["tool"]["driver"]["rules"][0]["shortDescription"]["text"].startswith("An image names a version")
+    assert log["runs"][0]["tool"]["driver"]["rules"][0]["shortDescription"]["text"].startswith(
+        "An image names a version"
+    )
 
 
 def test_writes_github_commands(write):

@@ -83,14 +83,21 @@ def _day(written: object) -> date:
 
 
 def _objects(case: dict[str, Any], path: Path) -> list[object]:
-    given = [
-        as_resource(item) if "type" in item and "props" in item else item for item in case.get("input") or []
-    ]
+    given = [_object(item) for item in case.get("input") or []]
     program = (case.get("context") or {}).get("input_file")
     if not program:
         return given
     others = [item for item in given if "props" not in item]
     return [*registrations_of(path.parent / program), *others]
+
+
+def _object(item: dict[str, Any]) -> dict[str, Any]:
+    """A resource, a manifest, or whatever else states a stack: an intent, a stack's plain config."""
+    if "type" in item and "props" in item:
+        return as_resource(item)
+    if "apiVersion" in item or item.get("kind") == "requirements.txt":
+        return item
+    return {**item, "kind": "intent"}
 
 
 def as_resource(item: dict[str, Any]) -> dict[str, Any]:

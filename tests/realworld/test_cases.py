@@ -45,14 +45,27 @@ def test_every_code_has_a_rule_of_its_severity():
     assert len(severities) == 95
     assert covered == set(severities)
     assert set(CODES) <= set(rules)
-    assert {(rule, code) for rule, codes in CODES.items() for code in codes if rules[rule].severity != severities[code]} == set()
+    assert {
+        (rule, code)
+        for rule, codes in CODES.items()
+        for code in codes
+        if rules[rule].severity != severities[code]
+    } == set()
 
 
 @pytest.mark.parametrize(
     ("case_id", "change", "code"),
     [
-        ("B05", lambda case: case["input"][1]["spec"].update(upgradeStrategy={"type": "None"}), "UPGRADE-NEEDS-2X"),
-        ("B01", lambda case: case["input"][1]["spec"]["template"]["spec"].update(enableServiceLinks=False), "SVC-NAME-VLLM-ENV"),
+        (
+            "B05",
+            lambda case: case["input"][1]["spec"].update(upgradeStrategy={"type": "None"}),
+            "UPGRADE-NEEDS-2X",
+        ),
+        (
+            "B01",
+            lambda case: case["input"][1]["spec"]["template"]["spec"].update(enableServiceLinks=False),
+            "SVC-NAME-VLLM-ENV",
+        ),
     ],
 )
 def test_what_the_notes_say(case_id, change, code):

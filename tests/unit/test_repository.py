@@ -125,7 +125,14 @@ def test_every_test_says_its_behaviour() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["requirements.txt", "requirements-dev.txt", "constraints.txt", "policies/requirements.txt", "delivery/requirements.txt"]
+    "name",
+    [
+        "requirements.txt",
+        "requirements-dev.txt",
+        "constraints.txt",
+        "policies/requirements.txt",
+        "delivery/requirements.txt",
+    ],
 )
 def test_every_requirement_is_exact(name: str) -> None:
     """Every requirement is pinned with ==."""

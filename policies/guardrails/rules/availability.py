@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from components.quantities import format_seconds
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.engines import Engine
-from guardrails.objects import Subject
 from guardrails.pods import Pod
 from guardrails.shapes import weight_bytes
 from guardrails.values import get, is_hidden, mapping, number, text, texts, whole
@@ -62,9 +61,9 @@ SERVICE_NAME = Rule(
     source="vllm#34199, vllm PR 18209; vllm/envs.py get_vllm_port",
 )
 
-# What a load takes at least: start of the process and CUDA graphs, then weights at half a gigabyte a second.
+# What a load takes at least: start of the process and CUDA graphs, then weights at two thirds of a gigabyte a second.
 BASE_SECONDS = 90.0
-SECONDS_PER_GB = 2.0
+SECONDS_PER_GB = 1.5
 UNKNOWN_SECONDS = 120.0
 # Workloads that stand behind a Service; Jobs and single Pods answer nobody.
 _SERVING = frozenset(
@@ -213,24 +212,13 @@ def _replicas(world: World, pods: list[Pod]) -> tuple[float | None, bool]:
 
 
 def _scaled(world: World, pod: Pod) -> tuple[float, float]:
-    for scaler in world.kind("HorizontalPodAutoscaler", "ScaledObject"):
-        if _target(world, scaler) is pod.owner:
-            low = number(
-                scaler.get(
-                    "spec", "minReplicas" if scaler.kind == "HorizontalPodAutoscaler" else "minReplicaCount"
-                )
-            )
-            high = number(
-                scaler.get(
-                    "spec", "maxReplicas" if scaler.kind == "HorizontalPodAutoscaler" else "maxReplicaCount"
-                )
-            )
-            return (1.0 if low is None else low), (100.0 if high is None else high)
+    """Least and most pods of a workload."""
+    for scaler in world.scalers_of(pod.owner):
+        is_hpa = scaler.kind == "HorizontalPodAutoscaler"
+        low = number(scaler.get("spec", "minReplicas" if is_hpa else "minReplicaCount"))
+        high = number(scaler.get("spec", "maxReplicas" if is_hpa else "maxReplicaCount"))
+        return (1.0 if low is None else low), (100.0 if high is None else high)
     return pod.replicas, pod.replicas
-
-
-def _target(world: World, scaler: Subject) -> Subject | None:
-    return world.target(mapping(scaler.get("spec", "scaleTargetRef")), scaler.namespace)
 
 
 def service_name(world: World) -> Iterator[Hit]:

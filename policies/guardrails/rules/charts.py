@@ -59,10 +59,8 @@ OLDEST: Mapping[str, tuple[Version, str]] = {
     "karpenter-crd": ((1, 0, 0), "karpenter.sh/v1 NodePool"),
     "kuberay-operator": ((1, 0, 0), "ray.io/v1"),
     "keda": ((2, 0, 0), "keda.sh/v1alpha1"),
-    "aws-load-balancer-controller": ((1, 4, 1), "networking.k8s.io/v1 Ingress"),
-    "kube-prometheus-stack": ((20, 0, 0), "the operator's current CRDs"),
+    "aws-load-balancer-controller": ((1, 4, 0), "networking.k8s.io/v1 Ingress"),
     "aws-mountpoint-s3-csi-driver": ((1, 4, 0), "tolerations of its node pods"),
-    "nvidia-device-plugin": ((0, 12, 0), "the plugin's current API"),
 }
 # (charts, kind, path, value or None for any) -> the first version that knows it.
 FEATURES: tuple[tuple[tuple[str, ...], str, Path, str | None, Version], ...] = (

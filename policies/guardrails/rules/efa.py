@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from components.conventions import EFA_RESOURCE
+from guardrails.containers import Container
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.hardware import Hardware, hardware_of
 from guardrails.imageref import ImageRef
-from guardrails.pods import Container, Pod
+from guardrails.pods import Pod
 from guardrails.values import flag, get, listed, mappings
 from guardrails.world import World
 

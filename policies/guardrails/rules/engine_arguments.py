@@ -1,5 +1,6 @@
 """Engine arguments: known to the version, spelt where a shell does not split them, sensible with each other."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from guardrails.command import SHORT_FLAGS, Flag
@@ -131,6 +132,10 @@ def space(world: World) -> Iterator[Hit]:
     """`--flag value` in one element."""
     for pod in world.pods:
         for container in pod.all_containers:
+            program = next(iter(container.words("command")), None)
+            if program and re.match(r"(?:vllm|python3?|/\S*python3?) \S", program[1]):
+                message = f"container {container.name}: {program[1]!r} is the name of one program, not a program and its arguments"
+                yield Hit(pod.owner, program[0], message, remedy="make each word an element of command")
             if container.engine is None:
                 continue
             for path, word in (*container.words("command"), *container.words("args")):

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from guardrails.containers import Container
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.objects import Subject
-from guardrails.pods import Container, Pod
+from guardrails.pods import Pod
 from guardrails.releases import ADDON_TYPES
 from guardrails.values import flag, get, items, listed, mapping, mappings, text, texts
 from guardrails.world import World

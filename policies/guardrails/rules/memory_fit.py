@@ -78,7 +78,7 @@ def _severity(engine: Engine, bad: int, all_kinds: int) -> Severity | None:
 
     In a typed stack every type of a pool must do: Karpenter may start any of them.
     """
-    if engine.model is None and bad < all_kinds:
+    if not engine.typed and bad < all_kinds:
         return Severity.WARN
     return None if _is_sure(engine) else Severity.WARN
 
@@ -148,11 +148,19 @@ def dtype(world: World) -> Iterator[Hit]:
                 remedy="use bfloat16 on Ampere or newer GPUs",
             )
         old = [kind for kind in engine.gpu_kinds if kind.capability and kind.capability < BF16_FROM]
+        if (
+            asked in (None, "auto")
+            and old
+            and len(old) == len(engine.gpu_kinds)
+            and NO_FLOAT16.search((engine.source or "").lower())
+        ):
+            message = f"{engine.name}: the family cannot run in float16, and bfloat16 needs compute capability 8.0; {_capabilities(old)}"
+            yield Hit(engine.subject, engine.path_of("model"), message)
         if asked == "bfloat16" and old:
             message = f"{engine.name}: bfloat16 needs compute capability 8.0; {_capabilities(old)}"
             if NO_FLOAT16.search((engine.source or "").lower()):
                 message += ", and the family cannot run in float16"
-            severity = Severity.WARN if engine.model is None and len(old) < len(engine.gpu_kinds) else None
+            severity = Severity.WARN if not engine.typed and len(old) < len(engine.gpu_kinds) else None
             yield Hit(engine.subject, engine.path_of("dtype"), message, severity)
 
 

@@ -1,7 +1,6 @@
 """What a pool may become, when it shrinks, and what it is made of: limits, consolidation, types that exist."""
 
 from collections.abc import Iterator
-from functools import cache
 
 from components.conventions import GPU_RESOURCE
 from components.quantities import format_seconds
@@ -9,7 +8,7 @@ from guardrails.core import Hit, Path, Profile, Rule, Severity, Table
 from guardrails.hardware import ec2_types, families, hardware, sizes
 from guardrails.objects import Subject
 from guardrails.pools import Pool
-from guardrails.requirements import TYPE_LABELS, Requirement, allowed_types, instance_value
+from guardrails.requirements import TYPE_LABELS, Requirement, instance_value
 from guardrails.values import get, listed, mapping, mappings, text, texts
 from guardrails.world import World
 
@@ -111,27 +110,21 @@ def no_gpu_limit(world: World) -> Iterator[Hit]:
 
 
 def _bad_values(item: Requirement) -> list[str]:
-    """Values of a requirement that name nothing."""
+    """Families and types of a requirement that EC2 does not have.
+
+    A size or a GPU that no type has makes the pool empty, and pool-empty says so.
+    """
     if item.operator != "In" or item.hidden:
         return []
     if item.key in TYPE_LABELS:
         return [value for value in item.values if hardware(value) is None and not _is_retired(value)]
-    name = item.key.rpartition("/")[2]
-    if instance_value(item.key) is None:
+    if instance_value(item.key) is None or not item.key.endswith("/instance-family"):
         return []
-    known = {"instance-family": families(), "instance-size": sizes(), "instance-category": _categories()}.get(
-        name
-    )
-    return [value for value in item.values if value not in known] if known else []
+    return [value for value in item.values if value not in families()]
 
 
 def _is_retired(name: str) -> bool:
     return name.partition(".")[0] in families() and "." in name and name.partition(".")[2] in sizes()
-
-
-@cache
-def _categories() -> frozenset[str]:
-    return frozenset(item.category for item in ec2_types().values())
 
 
 def unknown_type(world: World) -> Iterator[Hit]:
@@ -191,9 +184,14 @@ def _is_all_bad(item: Requirement) -> bool:
 
 
 def _names_retired(deciding: list[Requirement]) -> bool:
-    """Whether a family that the table no longer describes is asked for, so that nothing can be said."""
-    types = ec2_types().values()
-    return any(item.operator == "In" and not allowed_types((item,), types) for item in deciding)
+    """Whether a family is asked for that the table no longer describes, so that nothing can be said."""
+    described = {item.family for item in ec2_types().values()}
+    return any(
+        value.partition(".")[0] in families() - described
+        for item in deciding
+        if item.key in TYPE_LABELS or item.key.endswith("/instance-family")
+        for value in item.values
+    )
 
 
 def _words(item: Requirement) -> str:

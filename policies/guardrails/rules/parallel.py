@@ -62,6 +62,8 @@ def exceeds_node(world: World) -> Iterator[Hit]:
 
 def _stack_exceeds(engine: Engine) -> Iterator[Hit]:
     small = [item for item in engine.hardware if item.gpus < engine.tp]
+    if not engine.typed and len(small) < len(engine.hardware):
+        return  # Karpenter takes one that is large enough; a typed pool promises that any of its types will do
     if engine.model and engine.model.pool and small:
         message = f"tensor parallel size {engine.tp} needs {engine.tp} GPUs on one node; {_offers(small)} in pool {engine.model.pool}"
         yield Hit(engine.subject, engine.path_of("tensor_parallel_size"), message)

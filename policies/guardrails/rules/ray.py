@@ -1,15 +1,16 @@
-"""Ray clusters as KubeRay makes them: API version, commands, ports, resources, and the head as single point of failure."""
+"""Ray clusters as KubeRay makes them: API version, commands, resources, and the head as single point of failure."""
 
 import re
 from collections.abc import Iterator
 
 from components.conventions import DO_NOT_DISRUPT
 from components.quantities import format_bytes, format_number
+from guardrails.contract import version_of
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.objects import Subject
 from guardrails.pods import Pod
 from guardrails.requirements import CAPACITY_LABELS
-from guardrails.values import Hidden, get, mapping, mappings, number, text, texts, whole
+from guardrails.values import Hidden, get, mapping, mappings, number, text, text_map, texts
 from guardrails.world import World
 
 OLD_API = Rule(
@@ -28,15 +29,6 @@ COMMAND = Rule(
     remedy="remove it and serve through RayService, or set the annotation ray.io/overwrite-container-cmd",
     source="KubeRay ray-operator/controllers/ray/common/pod.go",
     reads=("pod:containers.*.command", "pod:containers.*.args"),
-)
-DASHBOARD = Rule(
-    id="ray-dashboard-exposed",
-    severity=Severity.ERROR,
-    sentence="Ray's dashboard, client and GCS ports are not published outside of the cluster.",
-    why="They run any code for whoever reaches them.",
-    remedy="publish port 8000 only; reach the dashboard by kubectl port-forward",
-    source="Ray security guide; ShadowRay, CVE-2023-48022",
-    framework="NSA Kubernetes Hardening, network separation",
 )
 OVERSTATED = Rule(
     id="ray-resource-overstated",
@@ -104,9 +96,8 @@ _BLOCKING = re.compile(
     r"vllm\.entrypoints|\bvllm\s+serve\b|sleep\s+inf|tail\s+-f|\bserve\s+run\b(?!.*--non-blocking)|jupyter\s+(?:lab|notebook)"
     r"|--block\b|\buvicorn\b|\bgunicorn\b|http\.server|while\s+(?:true|:)|\bsglang\.launch_server|text-generation-launcher"
 )
+FIRST_WITH_TOKEN = (2, 52, 0)  # Ray release whose services can ask for one
 _OVERWRITE = "ray.io/overwrite-container-cmd"
-PRIVATE_PORTS = {8265: "dashboard", 10001: "client", 6379: "gcs", 52365: "dashboard agent"}
-_PRIVATE_NAMES = frozenset({"dashboard", "client", "gcs", "gcs-server", "dash-agent", "dashboard-agent"})
 
 
 def old_api(world: World) -> Iterator[Hit]:
@@ -122,7 +113,7 @@ def command(world: World) -> Iterator[Hit]:
         container = pod.main
         if not pod.is_ray or container is None:
             continue
-        marks = {**_text_map(pod.owner.get("metadata", "annotations")), **pod.annotations}
+        marks = {**text_map(pod.owner.get("metadata", "annotations")), **pod.annotations}
         if marks.get(_OVERWRITE) == "true":
             continue
         words = " ".join([*texts(container.body.get("command")), *texts(container.body.get("args"))])
@@ -132,97 +123,8 @@ def command(world: World) -> Iterator[Hit]:
             yield Hit(pod.owner, (*container.path, key), message)
 
 
-def _text_map(value: object) -> dict[str, str]:
-    return {key: text(item) or "" for key, item in mapping(value).items()}
-
-
 def _short(words: str) -> str:
     return words if len(words) <= 60 else f"{words[:57]}..."  # noqa: PLR2004
-
-
-# ---------------------------------------------------------------------- exposure
-
-
-def dashboard(world: World) -> Iterator[Hit]:
-    """Private ports behind load balancers and Ingresses."""
-    for service in world.services:
-        kind = text(service.get("spec", "type"))
-        if kind in ("LoadBalancer", "NodePort") and _is_ray_service(world, service):
-            for index, item in world.service_ports(service):
-                found = _private(item)
-                if found:
-                    severity = Severity.WARN if kind == "NodePort" or _is_limited(service) else None
-                    message = f"{service.label} of type {kind} publishes Ray's {found} port {text(item.get('port'))}"
-                    yield Hit(service, ("spec", "ports", index), message, severity)
-    for subject, path, cluster in world.ray_clusters:
-        head = mapping(cluster.get("headGroupSpec"))
-        if text(head.get("serviceType")) in ("LoadBalancer", "NodePort"):
-            message = f"headGroupSpec.serviceType {head['serviceType']} publishes every port of the head, dashboard and GCS too"
-            severity = Severity.WARN if head["serviceType"] == "NodePort" else None
-            yield Hit(subject, (*path, "headGroupSpec", "serviceType"), message, severity)
-        if head.get("enableIngress") is True:
-            yield Hit(
-                subject,
-                (*path, "headGroupSpec", "enableIngress"),
-                "enableIngress publishes Ray's dashboard by an Ingress",
-            )
-    yield from _ingresses(world)
-
-
-def _private(item: dict[str, object]) -> str:
-    """Name of the private port that a Service port leads to."""
-    for value in (item.get("targetPort"), item.get("port")):
-        found = PRIVATE_PORTS.get(whole(value) or 0)
-        if found:
-            return found
-    for value in (item.get("targetPort"), item.get("name")):
-        if text(value) in _PRIVATE_NAMES:
-            return text(value) or ""
-    return ""
-
-
-def _is_ray_service(world: World, service: Subject) -> bool:
-    selector = _text_map(service.get("spec", "selector"))
-    ports = {whole(item.get("port")) for _, item in world.service_ports(service)}
-    named = any(key.startswith("ray.io/") for key in selector) or "ray" in service.name
-    return named or any(pod.is_ray for pod in world.pods_of_service(service)) or 8265 in ports  # noqa: PLR2004
-
-
-def _is_limited(service: Subject) -> bool:
-    marks = _text_map(service.get("metadata", "annotations"))
-    internal = "internal" in (
-        marks.get("service.beta.kubernetes.io/aws-load-balancer-scheme"),
-        "internal" if marks.get("service.beta.kubernetes.io/aws-load-balancer-internal") == "true" else "",
-    )
-    return internal or bool(service.get("spec", "loadBalancerSourceRanges"))
-
-
-def _ingresses(world: World) -> Iterator[Hit]:
-    services = {(item.namespace, item.name): item for item in world.services}
-    for subject in world.kind("Ingress"):
-        for path, backend in _backends(subject):
-            name, number_of = (
-                text(get(backend, "service", "name")) or "",
-                get(backend, "service", "port", "number"),
-            )
-            named = text(get(backend, "service", "port", "name"))
-            port = whole(number_of)
-            service = services.get((subject.namespace, name))
-            looks_like_ray = (
-                "ray" in name
-                or name.endswith("-head-svc")
-                or bool(service and _is_ray_service(world, service))
-            )
-            found = PRIVATE_PORTS.get(port or 0, "") or (named if named in _PRIVATE_NAMES else "")
-            if found and (looks_like_ray or port in (8265, 10001)):
-                yield Hit(subject, path, f"{subject.label} publishes Ray's {found} port of {name}")
-
-
-def _backends(subject: Subject) -> Iterator[tuple[Path, object]]:
-    yield ("spec", "defaultBackend"), subject.get("spec", "defaultBackend")
-    for place, rule in mappings(subject.get("spec", "rules")):
-        for index, item in mappings(get(rule, "http", "paths")):
-            yield ("spec", "rules", place, "http", "paths", index, "backend"), item.get("backend")
 
 
 # ---------------------------------------------------------------------- resources and the head
@@ -296,7 +198,7 @@ def head_limits(world: World) -> Iterator[Hit]:
 
 def has_fault_tolerance(pod: Pod, cluster: dict[str, object]) -> bool:
     """Whether the head's state outlives it."""
-    marks = {**_text_map(pod.owner.get("metadata", "annotations")), **pod.annotations}
+    marks = {**text_map(pod.owner.get("metadata", "annotations")), **pod.annotations}
     redis = pod.main is not None and "RAY_REDIS_ADDRESS" in pod.main.env
     return (
         cluster.get("gcsFaultToleranceOptions") is not None
@@ -312,15 +214,11 @@ def _cluster_of(world: World, pod: Pod) -> dict[str, object]:
 def head_spot(world: World) -> Iterator[Hit]:
     """Heads that only spot nodes can take."""
     for pod in _heads(world):
-        bound = any(
-            item.key not in ("kubernetes.io/os", "kubernetes.io/arch") for term in pod.terms for item in term
-        )
-        capacity = world.capacity_of(pod)
-        if not bound or set(capacity) != {"spot"}:
+        if set(world.capacity_of(pod)) != {"spot"}:
             continue
         tolerant = has_fault_tolerance(pod, _cluster_of(world, pod))
         named = any(item.key in CAPACITY_LABELS for term in pod.terms for item in term)
-        where = "selects spot capacity" if named else "selects a pool of spot nodes only"
+        where = "selects spot capacity" if named else "can only run on pools of spot nodes"
         message = f"{pod.label} {where}" + ("" if tolerant else ", and gcsFaultToleranceOptions is not set")
         severity = Severity.WARN if tolerant or not world.prod else None
         yield Hit(pod.owner, (*pod.spec_path, "nodeSelector"), message, severity)
@@ -355,12 +253,15 @@ def ray_stop(world: World) -> Iterator[Hit]:
 def no_auth(world: World) -> Iterator[Hit]:
     """RayServices without a token."""
     for subject, path, cluster in world.ray_clusters:
-        if subject.kind == "RayService" and text(get(cluster, "authOptions", "mode")) != "token":
+        if subject.kind != "RayService" or text(get(cluster, "authOptions", "mode")) == "token":
+            continue
+        version = version_of(text(cluster.get("rayVersion")))
+        if version is None or version >= FIRST_WITH_TOKEN:
             yield Hit(subject, (*path, "authOptions"), "authOptions.mode is not token")
 
 
 RULES: Table = (
-    (OLD_API, old_api), (COMMAND, command), (DASHBOARD, dashboard), (OVERSTATED, overstated), (HEAD_GPU, head_gpu),
+    (OLD_API, old_api), (COMMAND, command), (OVERSTATED, overstated), (HEAD_GPU, head_gpu),
     (HEAD_LIMITS, head_limits), (HEAD_SPOT, head_spot), (HEAD_GUARD, head_guard), (RAY_STOP, ray_stop),
     (NO_AUTH, no_auth),
 )  # fmt: skip

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from guardrails.containers import Container
 from guardrails.core import Hit, Path, Rule, Severity, Table
-from guardrails.pods import Container, Pod
+from guardrails.pods import Pod
 from guardrails.values import leaves, mapping, text
 from guardrails.world import World
 

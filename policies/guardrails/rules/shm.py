@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from components.conventions import SHM_PATH
 from components.quantities import format_bytes
+from guardrails.containers import Container
 from guardrails.core import Hit, Path, Rule, Severity, Table
-from guardrails.pods import Container, Pod
+from guardrails.pods import Pod
 from guardrails.values import Hidden, is_hidden, mapping, number, text
 from guardrails.world import World
 
@@ -15,7 +16,7 @@ MIB, GIB = 2.0**20, 2.0**30
 BASE_MIB, PER_GPU_MIB = 512, 64
 HOUSE_SIZE = 16 * GIB
 # A volume of this size without a limit can take the node down; below it people run 20 and 80 GiB without trouble.
-VERY_LARGE = 200 * GIB
+VERY_LARGE = 100 * GIB
 
 _READS = ("pod:volumes", "pod:containers.*.volumeMounts", "pod:containers.*.resources.limits.memory")
 

@@ -1,15 +1,15 @@
-"""Volumes: Mountpoint for S3, caches of model hubs, and folders of the node."""
+"""Volumes of Mountpoint for S3: how they are claimed, mounted and read."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from components.conventions import NVME_HOST_PATH
+from guardrails.containers import Container
 from guardrails.core import Hit, Rule, Severity, Table
 from guardrails.objects import Subject
-from guardrails.pods import Container, Pod
-from guardrails.values import get, is_hidden, mapping, text, texts, whole
+from guardrails.pods import Pod
+from guardrails.values import get, mapping, text, texts, whole
 from guardrails.world import World
 
 DRIVER = "s3.csi.aws.com"
@@ -62,34 +62,9 @@ NO_REGION = Rule(
     remedy="add the mount options region and maximum-throughput-gbps",
     source="mountpoint-s3-csi-driver#561",
 )
-HF_CACHE = Rule(
-    id="hub-cache-read-only",
-    severity=Severity.ERROR,
-    sentence="The cache of a hub that is downloaded from can be written.",
-    why="The download fails: read-only file system. S3 volumes fail too, since the cache renames and links files.",
-    remedy="point HF_HOME at an emptyDir, or name the model by the path of the mounted weights",
-    source="huggingface_hub cache layout; Mountpoint for S3 semantics",
-)
-HOST_PATH = Rule(
-    id="host-path",
-    severity=Severity.WARN,
-    sentence="Pods do not mount folders of the node.",
-    why="They reach other pods' data and tie the pod to one AMI's paths.",
-    remedy="use an emptyDir (on NVMe with instanceStorePolicy RAID0) or a PersistentVolume",
-    source="Pod Security Standards, baseline",
-    framework="NSA Kubernetes Hardening, hostPath; CIS EKS 4.2",
-    reads=("pod:volumes",),
-)
 
 _WEIGHTS = re.compile(r"model|weight|checkpoint|llm|safetensor|(?:^|[-_/])hf(?:$|[-_/])", re.IGNORECASE)
 _SCRATCH = re.compile(r"scratch|output|result|log|tmp|temp|cache|upload|dataset|train", re.IGNORECASE)
-_HUB_VARIABLES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "TRANSFORMERS_CACHE")
-_DEFAULT_CACHES = (
-    "/root/.cache/huggingface",
-    "/home/ray/.cache/huggingface",
-    "/root/.cache",
-    "/home/ray/.cache",
-)
 # Images whose user is not root (ray-project/ray docker files).
 _NON_ROOT_IMAGES = ("rayproject/ray", "rayproject/ray-llm", "rayproject/ray-ml")
 
@@ -101,11 +76,12 @@ def _volumes(world: World) -> list[Subject]:
     ]
 
 
-def _modes(volume: Subject) -> list[str]:
+def modes_of(volume: Subject) -> list[str]:
+    """Access modes."""
     return texts(volume.get("spec", "accessModes"))
 
 
-def _options(volume: Subject) -> dict[str, str]:
+def options_of(volume: Subject) -> dict[str, str]:
     """Mount options by name; `region us-west-2` and `region=us-west-2` are the same."""
     found = {}
     for written in texts(volume.get("spec", "mountOptions")):
@@ -117,7 +93,7 @@ def _options(volume: Subject) -> dict[str, str]:
 def access_mode(world: World) -> Iterator[Hit]:
     """Modes that the driver refuses."""
     for volume in _volumes(world):
-        for index, mode in enumerate(_modes(volume)):
+        for index, mode in enumerate(modes_of(volume)):
             if mode in ("ReadWriteOnce", "ReadWriteOncePod"):
                 yield Hit(volume, ("spec", "accessModes", index), f"{mode} is not supported by {DRIVER}")
 
@@ -138,28 +114,28 @@ def duplicate_handle(world: World) -> Iterator[Hit]:
 
 def _is_weights(world: World, volume: Subject) -> bool:
     """Whether a volume holds weights: it is read-only by its mode, an engine reads it, or its names say so."""
-    if set(_modes(volume)) == {"ReadOnlyMany"}:
+    if set(modes_of(volume)) == {"ReadOnlyMany"}:
         return True
-    if any(use.volume is volume and use.pod in world.engine_pods for use in _uses(world)):
+    if any(use.volume is volume and use.pod in world.engine_pods for use in uses_of(world)):
         return True
     labels = " ".join(text(value) or "" for value in mapping(volume.get("metadata", "labels")).values())
     words = " ".join(
         [
             volume.name,
             labels,
-            _options(volume).get("prefix", ""),
+            options_of(volume).get("prefix", ""),
             text(volume.get("spec", "csi", "volumeAttributes", "bucketName")) or "",
         ]
     )
     return bool(_WEIGHTS.search(words)) and not _SCRATCH.search(
-        " ".join([volume.name, labels, _options(volume).get("prefix", "")])
+        " ".join([volume.name, labels, options_of(volume).get("prefix", "")])
     )
 
 
 def write_option(world: World) -> Iterator[Hit]:
     """Options that let pods destroy weights."""
     for volume in _volumes(world):
-        options = _options(volume)
+        options = options_of(volume)
         for index, written in enumerate(texts(volume.get("spec", "mountOptions"))):
             name = written.strip().lstrip("-").split(" ")[0]
             if (
@@ -176,16 +152,16 @@ def not_read_only(world: World) -> Iterator[Hit]:
     """Weights that can be written."""
     for volume in _volumes(world):
         if (
-            set(_modes(volume)) == {"ReadOnlyMany"}
-            or "read-only" in _options(volume)
+            set(modes_of(volume)) == {"ReadOnlyMany"}
+            or "read-only" in options_of(volume)
             or not _is_weights(world, volume)
         ):
             continue
-        uses = [use for use in _uses(world) if use.volume is volume]
-        if set(_modes(volume)) & {"ReadWriteOnce", "ReadWriteOncePod"} and not uses:
+        uses = [use for use in uses_of(world) if use.volume is volume]
+        if set(modes_of(volume)) & {"ReadWriteOnce", "ReadWriteOncePod"} and not uses:
             continue  # the driver refuses it anyway, and s3-access-mode says so
         if not uses or any(not use.read_only for use in uses):
-            message = f"volume {volume.name} of weights can be written (mode {', '.join(_modes(volume)) or 'unset'})"
+            message = f"volume {volume.name} of weights can be written (mode {', '.join(modes_of(volume)) or 'unset'})"
             yield Hit(volume, ("spec", "accessModes"), message)
 
 
@@ -200,7 +176,7 @@ class Use:
     read_only: bool
 
 
-def _uses(world: World) -> list[Use]:
+def uses_of(world: World) -> list[Use]:
     """S3 volumes with the pods that mount them."""
     return world.once("s3-uses", _find_uses)
 
@@ -243,8 +219,8 @@ def _claims(world: World) -> dict[tuple[str, str], Subject]:
 
 def non_root(world: World) -> Iterator[Hit]:
     """Pods without root that cannot read the volume."""
-    for use in _uses(world):
-        options, pod = _options(use.volume), use.pod
+    for use in uses_of(world):
+        options, pod = options_of(use.volume), use.pod
         if (
             "allow-other" in options
             or "uid" in options
@@ -284,95 +260,10 @@ def _user(pod: Pod, container: Container) -> tuple[str, bool]:
 def no_region(world: World) -> Iterator[Hit]:
     """Volumes that leave the region to be found."""
     for volume in _volumes(world):
-        if "region" not in _options(volume):
+        if "region" not in options_of(volume):
             yield Hit(volume, ("spec", "mountOptions"), "the mount option region is missing")
-
-
-# ---------------------------------------------------------------------- hub caches and host paths
-
-
-def hub_cache(world: World) -> Iterator[Hit]:
-    """Downloads into a place that cannot be written."""
-    uses = {(use.pod, use.name): use for use in _uses(world)}
-    for engine in world.engines:
-        pods = (
-            [engine.pod]
-            if engine.pod
-            else [pod for pod in world.pods_by_owner.get(engine.subject, []) if pod.gpus]
-        )
-        if not engine.from_hub or engine.model is not None:
-            continue
-        for pod in pods:
-            for container in pod.containers if engine.container is None else (engine.container,):
-                if container.env_values.get("HF_HUB_OFFLINE", "").lower() in ("1", "true"):
-                    continue
-                yield from _cache_hits(pod, container, uses)
-
-
-def _cache_hits(pod: Pod, container: Container, uses: dict[tuple[Pod, str], Use]) -> Iterator[Hit]:
-    named = [(name, container.env_values[name]) for name in _HUB_VARIABLES if container.env_values.get(name)]
-    places = named[:1] or [("the default cache", path) for path in _DEFAULT_CACHES]
-    for variable, place in places:
-        mount = _mount_of(container, place)
-        if mount is None:
-            continue
-        index, path, body = mount
-        volume = text(body.get("name")) or ""
-        use = uses.get((pod, volume))
-        reason = _unwritable(pod, volume, body, use)
-        if reason:
-            message = f"container {container.name} downloads from the hub into {variable} {place}, which is {reason} (mounted at {path})"
-            yield Hit(pod.owner, (*container.path, "volumeMounts", index), message)
-            return
-
-
-def _mount_of(container: Container, place: str) -> tuple[int, str, dict[str, object]] | None:
-    """The mount that a path lies on: the longest prefix."""
-    found = [
-        mount
-        for mount in container.mounts
-        if place == mount[1] or place.startswith(f"{mount[1].rstrip('/')}/")
-    ]
-    return max(found, key=lambda mount: len(mount[1]), default=None)
-
-
-def _unwritable(pod: Pod, volume: str, mount: dict[str, object], use: Use | None) -> str:
-    _, body = pod.volumes.get(volume, (0, {}))
-    if mount.get("readOnly") is True or get(body, "persistentVolumeClaim", "readOnly") is True:
-        return "read-only"
-    if any(key in body for key in ("configMap", "secret", "projected", "downwardAPI")):
-        return "read-only"
-    if use is not None:
-        read_only = (
-            use.read_only
-            or set(_modes(use.volume)) == {"ReadOnlyMany"}
-            or "read-only" in _options(use.volume)
-        )
-        return "read-only" if read_only else "an S3 volume, where files cannot be renamed or linked"
-    return ""
-
-
-def host_path(world: World) -> Iterator[Hit]:
-    """Folders of the node in pods."""
-    for pod in world.pods:
-        for name, (index, body) in pod.volumes.items():
-            host = body.get("hostPath")
-            path = text(get(host, "path")) or ""
-            if not isinstance(host, dict) or is_hidden(host):
-                continue
-            # DaemonSets are agents of the node; the NVMe cache is this program's one documented exception.
-            known = pod.owner.kind == "DaemonSet" or path.startswith(NVME_HOST_PATH)
-            severity = Severity.ADVICE if known else None
-            yield Hit(
-                pod.owner,
-                (*pod.spec_path, "volumes", index, "hostPath"),
-                f"volume {name} is the node's {path}",
-                severity,
-            )
 
 
 RULES: Table = (
     (ACCESS_MODE, access_mode), (DUPLICATE_HANDLE, duplicate_handle), (WRITE_OPTION, write_option),
-    (NOT_READ_ONLY, not_read_only), (NON_ROOT, non_root), (NO_REGION, no_region), (HF_CACHE, hub_cache),
-    (HOST_PATH, host_path),
-)  # fmt: skip
+    (NOT_READ_ONLY, not_read_only), (NON_ROOT, non_root), (NO_REGION, no_region) )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Load against endpoints, comparisons and pictures; and the real Ray Serve and vLLM on loopback to load."""
