@@ -1,5 +1,7 @@
 """The platform, top to bottom: a cluster, what runs in it, and the models it serves."""
 
+from pathlib import Path
+
 import pulumi
 
 from components.addons import Addons, AddonsArgs
@@ -17,8 +19,9 @@ from components.redis import redis_for
 from components.settings.load import load_secrets, load_settings
 from components.vllm_ray_service import VllmRayService, VllmRayServiceArgs
 
-platform = load_settings()
-refuse_mistakes(platform)
+here = Path(__file__).parent
+platform = load_settings(here)
+refuse_mistakes(platform, here)
 secrets, installs = load_secrets(platform), platform.operators.installs
 cluster = cluster_for(platform)
 after = cluster.after  # options: in this cluster, created after the named resources and destroyed before them

@@ -1,5 +1,6 @@
 """`llmp`, or `python -m llmp`."""
 
+import signal
 import sys
 
 import typer
@@ -9,9 +10,11 @@ from llmp.comment import comment
 from llmp.pins import pins
 from llmp.preflight import preflight
 from llmp.preview import preview
+from llmp.serve import serve
 from llmp.simulate import simulate
 from llmp.size import size
 from llmp.touched import stacks_touched
+from llmp.words import EXIT_INTERRUPTED
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,13 +22,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Know an LLM serving stack before it costs money.",
 )
-for command in (preview, check, size, simulate, preflight, pins, stacks_touched, comment):
+for command in (preview, check, size, simulate, serve, preflight, pins, stacks_touched, comment):
     app.command()(command)
 
 
 def main() -> None:
     """Entry point of the console script."""
-    sys.exit(app())
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `llmp preview | head` ends quietly, like any filter
+    try:
+        sys.exit(app())
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from llmp.words import EXIT_BAD_INPUT, EXIT_FINDING, complain, put
 
+STDOUT = Path("-")
+
 if TYPE_CHECKING:
     from preview.build import Preview
 
@@ -37,9 +39,12 @@ def preview(
 
     Exit code 0: good; 1: a mandatory rule is broken; 2: the stack file cannot be used.
     """
+    if json_file == markdown == STDOUT:
+        complain("--json - and --markdown - would both write to standard output; give one of them a file")
+        raise typer.Exit(EXIT_BAD_INPUT)
     result = built(stack, folder)
     against = _base(base) if base else None
-    to_stdout = [path for path in (json_file, markdown) if path == Path("-")]
+    to_stdout = STDOUT in (json_file, markdown)
     if json_file:
         from preview.as_json import as_json  # noqa: PLC0415 - as below
 
@@ -49,15 +54,23 @@ def preview(
 
         put(as_markdown(result, against), markdown)
     if out:
-        from preview.files import write_objects  # noqa: PLC0415 - as below
-
-        count = write_objects(result, out)
-        complain(f"{count} objects written to {out}")
+        _write(result, out)
     if not to_stdout:
         from preview.text import print_report  # noqa: PLC0415 - as below
 
         print_report(result, Console(highlight=False, markup=False, soft_wrap=True))
     raise typer.Exit(EXIT_FINDING if result.refused else 0)
+
+
+def _write(result: "Preview", out: Path) -> None:
+    from preview.files import write_objects  # noqa: PLC0415 - as below
+
+    try:
+        count = write_objects(result, out)
+    except OSError as error:
+        complain(f"--out {out}: cannot be written: {error.strerror}; name a folder")
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    complain(f"{count} objects written to {out}")
 
 
 def built(stack: str, folder: Path | None) -> "Preview":
@@ -70,6 +83,10 @@ def built(stack: str, folder: Path | None) -> "Preview":
     from components.settings.problems import SettingsError  # noqa: PLC0415
     from preview.build import ROOT, build  # noqa: PLC0415
 
+    program = (folder or ROOT) / "__main__.py"
+    if not program.is_file():
+        complain(f"--folder {folder}: there is no __main__.py; name the folder of the program")
+        raise typer.Exit(EXIT_BAD_INPUT)
     try:
         return build(stack, folder or ROOT)
     except (SettingsError, RunError) as error:

@@ -31,6 +31,8 @@ from components.sizing.traffic import Day, Requests, all_at_once, read_trace, sy
 from components.sizing.weights import weight_bytes
 from llmp.words import EXIT_BAD_INPUT, complain, put
 
+_MOST_REQUESTS = 20_000_000  # about a minute and a few GB; a longer day says nothing new
+
 
 def simulate(
     *,
@@ -41,10 +43,14 @@ def simulate(
     max_model_len: Annotated[int, typer.Option(min=1)] = 8192,
     max_num_seqs: Annotated[int | None, typer.Option(min=1, help="vLLM's default if unset.")] = None,
     engine: Annotated[str, typer.Option(help="NAME=VERSION.")] = "vllm=0.29.0",
-    rate: Annotated[float, typer.Option(min=0.001, help="Mean requests a second of a synthetic day.")] = 6.0,
-    peak_over_mean: Annotated[float, typer.Option(min=1.0)] = 2.4,
-    burst: Annotated[float, typer.Option(min=0.0, help="Variation of the rate from minute to minute.")] = 0.2,
-    hours: Annotated[float, typer.Option(min=0.1)] = 24.0,
+    rate: Annotated[
+        float, typer.Option(min=0.001, max=1000.0, help="Mean requests a second of a synthetic day.")
+    ] = 6.0,
+    peak_over_mean: Annotated[float, typer.Option(min=1.0, max=100.0)] = 2.4,
+    burst: Annotated[
+        float, typer.Option(min=0.0, max=10.0, help="Variation of the rate from minute to minute.")
+    ] = 0.2,
+    hours: Annotated[float, typer.Option(min=0.1, max=744.0, help="At most a month.")] = 24.0,
     input_tokens: Annotated[int, typer.Option("--input", min=1, help="Mean.")] = 1155,
     output_tokens: Annotated[int, typer.Option("--output", min=1, help="Mean.")] = 211,
     trace: Annotated[
@@ -104,8 +110,12 @@ def simulate(
         )  # fmt: skip
         if policy not in ("queue", "requests"):
             raise ValueError(f"policy {policy!r} is not queue or requests")  # noqa: TRY301
+        if max_replicas < min_replicas:
+            raise ValueError(f"--max-replicas {max_replicas} is below --min-replicas {min_replicas}")  # noqa: TRY301
+        if hours * 3600 * rate > _MOST_REQUESTS and not (crowd or trace):
+            raise ValueError(f"{rate:g} requests/s for {hours:g} h are more than {_MOST_REQUESTS:,} requests")  # noqa: TRY301
         scaling = Scaling(
-            min_replicas, max(min_replicas, max_replicas), target, max_ongoing, max_queued,
+            min_replicas, max_replicas, target, max_ongoing, max_queued,
             upscale_delay_s=upscale_delay, downscale_delay_s=downscale_delay, policy=policy,
             hold_largest=hold_largest,
         )  # fmt: skip
@@ -137,7 +147,13 @@ def simulate(
             replica_model(deployment, requests, assume=assume),
         )
         _show(plan, vary=vary, as_json=as_json, picture=picture)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}")
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except UnicodeDecodeError:
+        complain(f"--trace {trace}: is not text")
+        raise typer.Exit(EXIT_BAD_INPUT) from None
+    except (ValueError, KeyError, ImportError) as error:
         complain(str(error.args[0]) if error.args else str(error))
         raise typer.Exit(EXIT_BAD_INPUT) from None
 

@@ -37,7 +37,7 @@ def size(
     tp: Annotated[
         int | None, typer.Option(min=1, help="Tensor parallelism; every GPU of the system if unset.")
     ] = None,
-    pp: Annotated[int, typer.Option(min=1, help="Pipeline stages, one node each.")] = 1,
+    pp: Annotated[int, typer.Option(min=1, max=64, help="Pipeline stages, one node each.")] = 1,
     dtype: Annotated[str, typer.Option(help="auto, bfloat16, float16 or float32.")] = "auto",
     quantization: Annotated[
         str, typer.Option(help="none, or one of vLLM's names: awq, gptq, fp8, …")
@@ -54,13 +54,13 @@ def size(
     enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Without CUDA graphs.")] = False,
     gpu_memory_utilization: Annotated[float, typer.Option(min=0.01, max=1.0)] = 0.92,
     concurrency: Annotated[
-        float | None, typer.Option(min=1, help="Requests at a time, each followed by the next.")
+        float | None, typer.Option(min=1, max=1e6, help="Requests at a time, each followed by the next.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Requests a second, at random, to all replicas.")
+        float | None, typer.Option(min=0.001, max=1e6, help="Requests a second, at random, to all replicas.")
     ] = None,
-    input_tokens: Annotated[int, typer.Option("--input", min=1)] = 1024,
-    output_tokens: Annotated[int, typer.Option("--output", min=1)] = 256,
+    input_tokens: Annotated[int, typer.Option("--input", min=1, max=10_000_000)] = 1024,
+    output_tokens: Annotated[int, typer.Option("--output", min=1, max=10_000_000)] = 256,
     prefix_hit_rate: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="Part of the input found in the prefix cache.")
     ] = 0.0,
@@ -93,6 +93,8 @@ def size(
             engine=replace(Engine.parse(engine), eager=enforce_eager), loader=loader, image=image,
             max_replicas=10**6, spot=spot, load=load, objective=parse_objective(objective) if objective else None,
         )  # fmt: skip
+        if (instance or gpu) and picture:
+            raise ValueError("--picture draws the ranking; leave out --instance and --gpu")  # noqa: TRY301
         if instance or gpu:
             _show(
                 _one(plan, instance=instance, gpu=gpu, gpus=gpus, link=link, tp=tp),

@@ -8,6 +8,7 @@ import typer
 
 EXIT_FINDING: Final = 1  # understood, and something is wrong
 EXIT_BAD_INPUT: Final = 2  # not understood
+EXIT_INTERRUPTED: Final = 130  # Ctrl-C, as shells count it
 
 
 def complain(text: str) -> None:

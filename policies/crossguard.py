@@ -234,7 +234,7 @@ def _resource(level: Severity) -> Callable[[ResourceValidationArgs, ReportViolat
         source = as_source(args.resource_type, args.name, args.props, args.urn)
         for finding in _run([source], _config_of(args), _ALONE_TABLE, None):
             if (finding.severity is level and finding.object != "policy") or _is_undecided(finding, level):
-                report(sentence(finding))
+                report(sentence(finding), None)
 
     return validate
 

@@ -8,18 +8,23 @@ import yaml
 
 from preview.build import Preview
 
+MARK = "# Written by llmp preview --out, and replaced by its next run.\n"
+
 
 def write_objects(preview: Preview, folder: Path) -> int:
-    """Write every object to ``folder`` (made if needed) and return how many; files of an earlier run are replaced.
+    """Write every object to ``folder`` (made if needed) and return how many.
+
+    Files that an earlier run wrote are replaced; any other file stays untouched.
 
     Raises:
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.yaml"):
-        old.unlink()
+        if old.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+            old.unlink()
     for manifest in preview.objects:
-        (folder / f"{file_name(manifest)}.yaml").write_text(to_yaml(manifest), encoding="utf-8")
+        (folder / f"{file_name(manifest)}.yaml").write_text(MARK + to_yaml(manifest), encoding="utf-8")
     return len(preview.objects)
 
 

@@ -43,7 +43,8 @@ def model_rows(settings: PlatformSettings) -> list[ModelRow]:
 
 
 def _model_row(settings: PlatformSettings, model: Model) -> ModelRow:
-    pool = settings.pool_of(model)
+    # A model may name a pool that is not there: a rule says so, and the report still shows the rest.
+    pool = next((pool for pool in settings.gpu_pools if pool.name == model.pool), None)
     engine = engine_of(model, pool)
     return ModelRow(
         name=model.name,

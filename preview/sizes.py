@@ -54,7 +54,7 @@ def _cold_start(start: ColdStart) -> str:
     parts = ", ".join(
         f"{name} {span.likely:.0f}"
         for name, span in (
-            ("node", start.node), ("image", start.image.beside(start.copy)), ("weights", start.weights), ("engine", start.engine),
+            ("node", start.node), ("image", start.image + start.copy), ("weights", start.weights), ("engine", start.engine),
         )
     )  # fmt: skip
     return f"about {start.total.likely:.0f} s ({start.total.low:.0f} to {start.total.high:.0f}): {parts}"

@@ -38,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """Terms in seconds. `weights` is what the engine waits for; a copy to NVMe runs beside the image pull."""
+    """Terms in seconds. `weights` is what the engine waits for; a copy to NVMe begins when the image is there."""
 
     node: Span
     image: Span
@@ -52,7 +52,7 @@ class ColdStart:
     @property
     def total(self) -> Span:
         """From an unschedulable pod to an engine that answers."""
-        return self.node + self.image.beside(self.copy) + self.weights + self.engine
+        return self.node + self.image + self.copy + self.weights + self.engine
 
 
 NODE = Span(30, 45, 75)  # EC2 launch, boot and join; Karpenter itself decides in seconds
@@ -145,8 +145,8 @@ def cold_start(
 ) -> ColdStart:
     """The start of one replica on a new node.
 
-    `loader` is a key of `loader_rates`; with "nvmeCache" the node first copies from S3 (unless `cached`), beside the
-    image pull. `engine` is a key of `ENGINE`. Raises KeyError, naming what there is, for an instance or loader that
+    `loader` is a key of `loader_rates`; with "nvmeCache" the node first copies from S3 (unless `cached`), by a pod of
+    the same image. `engine` is a key of `ENGINE`. Raises KeyError, naming what there is, for an instance or loader that
     is not known.
     """
     instance = INSTANCE_TYPES[instance_type]

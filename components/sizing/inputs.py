@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 from components.facts.gpus import GPUS
@@ -73,6 +74,6 @@ def parse_seconds(text: str) -> float:
         seconds = float(text.removesuffix(unit)) * _SECONDS.get(unit, 1.0)
     except ValueError:
         raise ValueError(f"{text!r} is not a time; write 40ms, 1s or 2min") from None
-    if seconds <= 0:
+    if not 0 < seconds < math.inf:
         raise ValueError(f"{text!r} is not a time above zero")
     return seconds

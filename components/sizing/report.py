@@ -74,7 +74,7 @@ def cold_start_json(start: ColdStart | None) -> dict[str, Any]:
     """Likely seconds by term, and the ranges beside them."""
     if start is None:
         return {"cold_start_s": None, "cold_start_range_s": None, "fastest_loader": None}
-    terms = {"node": start.node, "image": start.image.beside(start.copy), "weights": start.weights, "engine": start.engine,
+    terms = {"node": start.node, "image": start.image + start.copy, "weights": start.weights, "engine": start.engine,
              "total": start.total}  # fmt: skip
     return {
         "cold_start_s": {name: number(span.likely, 1) for name, span in terms.items()},

@@ -231,7 +231,7 @@ class Simulation:
     def _launch(self, now: float) -> None:
         start, spot = self._nodes.start, self._draws_spot()
         late_part = self._draw(start.weights) + self._draw(start.engine)
-        early_part = self._draw(start.node) + max(self._draw(start.image), self._draw(start.copy))
+        early_part = self._draw(start.node) + self._draw(start.image) + self._draw(start.copy)
         if self._idle:
             _, spot, launched = self._idle.pop()
             seconds = late_part

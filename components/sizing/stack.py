@@ -1,7 +1,7 @@
 """A whole stack sized: a verdict per model, what it costs a month, and which EC2 quotas it needs.
 
-The nodes counted are those that Karpenter may start: the least that the smallest number of replicas needs, and the most
-that replicas and the pools' limits allow. EKS itself, load balancer, NAT, storage and traffic are not counted.
+The nodes counted are those that Karpenter may start: the least that the smallest numbers of replicas need, and the most
+that the pools' limits allow, which an upgrade or a mistake can reach. EKS itself, load balancer, NAT, storage and traffic are not counted.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from components.facts.instance_types import INSTANCE_TYPES
 from components.quantities import quantity
 from components.settings import PlatformSettings
-from components.settings.models import Loader, Model
+from components.settings.models import Loader, Model, ServingMode
 from components.settings.pools import Capacity, GpuPool
 from components.settings.serving_engine import engine_of
 from components.sizing.deployment import Engine, Load
 from components.sizing.inputs import model_named
 from components.sizing.plan import ModelPlan, Verdict
-from components.sizing.price import NO_PRICES, Dollars, Nodes, monthly, nodes_for
+from components.sizing.price import NO_PRICES, Dollars, Nodes, hourly, monthly, nodes_for
 from components.sizing.quota import QuotaNeed, quota_needs
 from components.sizing.replicas import Objective
 from components.sizing.verdict import verdict
@@ -123,7 +123,7 @@ def node_groups(settings: PlatformSettings) -> Iterator[Nodes]:
 
 
 def _gpu_nodes(pool: GpuPool, settings: PlatformSettings) -> Nodes:
-    """From the models' smallest numbers of replicas to what replicas, headroom and the pool's limit allow."""
+    """From the models' smallest numbers of replicas to the pool's limit."""
     models = [model for model in settings.models if model.pool == pool.name]
     fewest = min(INSTANCE_TYPES[name].gpus for name in pool.instance_types)
 
@@ -131,29 +131,42 @@ def _gpu_nodes(pool: GpuPool, settings: PlatformSettings) -> Nodes:
         return max(nodes_for(replicas, model.gpus, name) for name in pool.instance_types)
 
     least = sum(needed(model, model.scaling.min_replicas) for model in models)
-    most = sum(needed(model, model.scaling.max_replicas) for model in models)
-    headroom = settings.headroom
-    if headroom and any(model.name == headroom.model for model in models):
-        most += headroom.max_replicas
     limit = math.floor(pool.limits.gpus / fewest)
     return Nodes(
         pool.name,
         pool.instance_types,
         min(least, limit),
-        min(most, limit),
+        limit,
         spot=Capacity.SPOT in pool.capacity,
         on_demand=_buys_on_demand(pool),
     )
 
 
 def _cpu_nodes(settings: PlatformSettings) -> Nodes:
-    """Nodes of heads and ingress pods: at least what their CPUs need, at most the pool's limit."""
+    """Nodes of heads and ingress pods, from what their CPUs need to the pool's limit, of the type that makes it dearest."""
     assert settings.cpu_pool is not None  # noqa: S101 - asked by the caller
     pool = settings.cpu_pool
-    vcpus = [INSTANCE_TYPES[name].vcpus for name in pool.instance_types]
-    asked = sum(
-        quantity(model.head.cpu) + model.ingress.replicas * quantity(model.ingress.cpu)
+    limit = quantity(pool.limits.cpu)
+
+    def count(name: str) -> int:
+        return math.floor(limit / INSTANCE_TYPES[name].vcpus)
+
+    def ceiling(name: str) -> float:
+        return count(name) * (hourly(name, prices_of(settings)) or 0.0)
+
+    dearest = max(pool.instance_types, key=ceiling)
+    least = math.ceil(cpus_of_heads_and_ingress(settings) / INSTANCE_TYPES[dearest].vcpus)
+    return Nodes("serving-cpu", (dearest,), min(least, count(dearest)), count(dearest))
+
+
+def cpus_of_heads_and_ingress(settings: PlatformSettings) -> float:
+    """CPUs that the pods of the CPU pool ask for: a head for each model, and ingress pods where it is routed."""
+    return sum(
+        quantity(model.head.cpu)
+        + (model.ingress.replicas * quantity(model.ingress.cpu) if _has_ingress(model) else 0)
         for model in settings.models
     )
-    most = math.floor(quantity(pool.limits.cpu) / min(vcpus))
-    return Nodes("serving-cpu", pool.instance_types, min(math.ceil(asked / max(vcpus)), most), most)
+
+
+def _has_ingress(model: Model) -> bool:
+    return model.serving is not ServingMode.DIRECT

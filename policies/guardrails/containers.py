@@ -8,7 +8,7 @@ from components.conventions import EFA_RESOURCE, GPU_RESOURCE, SHM_PATH
 from guardrails.command import Command, engine_command
 from guardrails.core import Path
 from guardrails.imageref import ImageRef, image_ref
-from guardrails.values import get, items, mappings, number, text, whole
+from guardrails.values import get, is_hidden, items, mappings, number, text, whole
 
 # Flags by which an image with vLLM in its name is known to start the server itself.
 ENGINE_FLAGS = ("--model", "--tensor-parallel-size", "--served-model-name", "--max-model-len")
@@ -45,6 +45,14 @@ class Container:
         """Environment variables that have a literal value."""
         found = {name: text(entry.get("value")) for name, (_, entry) in self.env.items()}
         return {name: value for name, value in found.items() if value is not None}
+
+    def is_hidden(self, variable: str) -> bool:
+        """Whether an environment variable may be set to something that cannot be read."""
+        if is_hidden(self.body.get("env")):
+            return True
+        if any(is_hidden(item) or is_hidden(get(item, "name")) for item in items(self.body.get("env"))):
+            return True
+        return variable in self.env and is_hidden(self.env[variable][1].get("value"))
 
     def limit(self, resource: str) -> float | None:
         """A limit as a number."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 import yaml
 
 from guardrails.core import Path
-from guardrails.serve import LOADER
 
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_DEPTH: Final = 200
 MAX_ALIASED: Final = 50_000  # values that aliases stand for, in one document
 
@@ -93,6 +93,25 @@ def read_yaml(text: str) -> Iterator[Document]:
         raise _unreadable(error) from None
     except RecursionError:
         raise UnreadableError("is nested too deeply") from None
+
+
+def yaml_value(text: str) -> Any:
+    """The value of the first document of a YAML text that an object holds; None where it is empty.
+
+    Raises:
+        UnreadableError: it is not YAML; the line is that of the text.
+    """
+    document = next(read_yaml(text), None)
+    return document.value if document else None
+
+
+def inner_mapping(text: str) -> dict[str, Any]:
+    """A mapping that an object holds as JSON or YAML; empty where it is anything else."""
+    try:
+        value = read_json(text).value if text.lstrip().startswith("{") else yaml_value(text)
+    except UnreadableError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _unreadable(error: yaml.YAMLError) -> UnreadableError:
@@ -272,7 +291,24 @@ def read_json(text: str) -> Document:
         ) from None
     except RecursionError:
         raise UnreadableError("is nested too deeply") from None
+    if _is_deep(value):
+        raise UnreadableError("is nested too deeply")
     return _JsonDocument(value, text)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than YAML may be."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 class _JsonDocument(Document):

@@ -1,14 +1,11 @@
 """Helm releases, whatever makes them: Pulumi, Flux, Argo CD; and EKS add-ons, whose settings are values too."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import yaml
-
 from guardrails.core import Path
 from guardrails.objects import Subject
-from guardrails.serve import LOADER
+from guardrails.reading import inner_mapping
 from guardrails.values import Hidden, get, mapping, plain, text
 
 PULUMI_RELEASES = (
@@ -74,24 +71,11 @@ def _release(subject: Subject, chart: Path, version: Path, values: Path) -> Rele
 
 def _addon(subject: Subject) -> Release:
     written, version = subject.get("configurationValues"), subject.get("addonVersion")
-    if isinstance(written, str):
-        try:
-            values = mapping(plain(json.loads(written) if written.strip() else {}))
-        except ValueError:
-            values = _yaml_values(written)
-    else:
-        values = mapping(written)
+    values = mapping(plain(inner_mapping(written) if isinstance(written, str) else written))
     return Release(
         subject, text(subject.get("addonName")) or subject.name, text(version), isinstance(version, Hidden), values,
         ("addonVersion",), ("configurationValues",), is_addon=True,
     )  # fmt: skip
-
-
-def _yaml_values(written: str) -> dict[str, object]:
-    try:
-        return mapping(plain(yaml.load(written, Loader=LOADER)))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return {}
 
 
 def images_in(values: object, path: Path = ()) -> Iterator[tuple[Path, str]]:

@@ -12,7 +12,7 @@ from guardrails.intent import from_intent
 from guardrails.objects import Locate, Subject, subjects
 from guardrails.rules import TABLE
 from guardrails.stack import StackFacts, from_settings
-from guardrails.unknowns import undecided
+from guardrails.unknowns import settled
 from guardrails.world import EngineDefaults, World
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def check(
         (rule, run) for rule, run in rules if rule.profile is Profile.GENERAL or profile is Profile.HOUSE
     ]
     hits = [(rule, hit) for rule, run in chosen for hit in run(world)]
-    hits += undecided(world, [rule for rule, _ in chosen])
-    hits = _once(hits)
+    hits = _once(list(settled(world, hits, [rule for rule, _ in chosen])))
     findings = [_finding(rule, hit) for rule, hit in hits]
     known = {rule.id for rule, _ in TABLE}
     return sorted(_governed(findings, overrides, waivers, day, known), key=_order)

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import yaml
-
 from guardrails.core import Path
 from guardrails.objects import Subject
+from guardrails.reading import UnreadableError, yaml_value
 from guardrails.values import Hidden, get, mapping, mappings, plain, text, texts
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SERVE_PATH: Path = ("spec", "serveConfigV2")
 
 
@@ -145,13 +143,10 @@ def serve_document(subject: Subject) -> ServeDocument | None:
 
 def _parse(subject: Subject, written: str) -> ServeDocument:
     try:
-        body = plain(yaml.load(written, Loader=LOADER))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1} of the document)" if mark else ""
-        return ServeDocument(
-            subject, SERVE_PATH, {}, f"is not YAML: {getattr(error, 'problem', None) or error}{where}"
-        )
+        body = plain(yaml_value(written))
+    except UnreadableError as error:
+        where = f" (line {error.line} of the document)" if error.line else ""
+        return ServeDocument(subject, SERVE_PATH, {}, f"{error}{where}")
     if not isinstance(body, dict):
         return ServeDocument(subject, SERVE_PATH, {}, "holds no mapping; it needs the key applications")
     return ServeDocument(subject, SERVE_PATH, body)

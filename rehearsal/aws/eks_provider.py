@@ -97,7 +97,8 @@ class Cluster(pulumi.ComponentResource):
         from pulumi_aws import eks  # noqa: PLC0415 - as above
         from pulumi_kubernetes import Provider as Kubernetes  # noqa: PLC0415
 
-        super().__init__(CLUSTER, name, None, opts)
+        # With the inputs, as the real one: they are what a policy sees of the component.
+        super().__init__(CLUSTER, name, dict(inputs), opts)
         role = ServiceRole(f"{name}-eksRole", os.environ[REGION], pulumi.ResourceOptions(parent=self))
         self.cluster = eks.Cluster(
             f"{name}-eksCluster",

@@ -60,7 +60,7 @@ def test_the_budget_stops_the_stack(tmp_path: Path) -> None:
 
     assert error.rule == "budget-exceeded"
     assert (
-        error.message == "at its ceiling the stack costs $71,321 a month for instances, the budget is $50,000"
+        error.message == "at its ceiling the stack costs $70,443 a month for instances, the budget is $50,000"
     )
     assert error.line == next(
         n
@@ -88,6 +88,6 @@ def test_markdown_says_what_a_change_adds(tmp_path: Path, preview_of) -> None:
     )
     report = as_markdown(build("prod", tmp_path), base)
 
-    assert "Instances a month: floor +0 USD to $20,984; ceiling +32,058 USD to $103,379." in report
+    assert "Instances a month: floor +0 USD to $21,299; ceiling +32,058 USD to $102,501." in report
     assert "- ~ karpenter.sh/v1 NodePool `pools-node-pool-p4d`" in report
     assert "### Against the base: 0 added" in report

@@ -1,5 +1,7 @@
 """Every rule, one file a theme, each a table of rules and functions. `TABLE` is all of them."""
 
+from types import ModuleType
+
 from guardrails.core import Table
 from guardrails.rules import (
     availability,
@@ -41,42 +43,12 @@ from guardrails.rules import (
     weights,
 )
 
-TABLE: Table = (
-    *images.RULES,
-    *packages.RULES,
-    *charts.RULES,
-    *shm.RULES,
-    *scheduling.RULES,
-    *node_agents.RULES,
-    *parallel.RULES,
-    *memory_fit.RULES,
-    *capacity.RULES,
-    *node_room.RULES,
-    *efa.RULES,
-    *engine_arguments.RULES,
-    *ray.RULES,
-    *ray_exposure.RULES,
-    *serve_document.RULES,
-    *serve_fields.RULES,
-    *serve_refusals.RULES,
-    *karpenter_api.RULES,
-    *karpenter_keys.RULES,
-    *karpenter_values.RULES,
-    *node_pools.RULES,
-    *node_images.RULES,
-    *node_disks.RULES,
-    *storage.RULES,
-    *hub_cache.RULES,
-    *scaling.RULES,
-    *metrics.RULES,
-    *availability.RULES,
-    *secrets.RULES,
-    *exposure.RULES,
-    *weights.RULES,
-    *aws.RULES,
-    *aws_documents.RULES,
-    *stack_shape.RULES,
-    *stack_serving.RULES,
-    *plan.RULES,
-    *house.RULES,
-)
+# In the order in which the catalogue shows them.
+THEMES: tuple[ModuleType, ...] = (
+    images, packages, charts, shm, scheduling, node_agents, parallel, memory_fit, capacity, node_room, efa,
+    engine_arguments, ray, ray_exposure, serve_document, serve_fields, serve_refusals, karpenter_api,
+    karpenter_keys, karpenter_values, node_pools, node_images, node_disks, storage, hub_cache, scaling,
+    metrics, availability, secrets, exposure, weights, aws, aws_documents, stack_shape, stack_serving, plan,
+    house,
+)  # fmt: skip
+TABLE: Table = tuple(entry for theme in THEMES for entry in theme.RULES)

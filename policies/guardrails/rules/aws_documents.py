@@ -75,7 +75,7 @@ def _documents(world: World) -> Iterator[tuple[Subject, Path, Mapping[str, objec
 def _json(written: str) -> object:
     try:
         return json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

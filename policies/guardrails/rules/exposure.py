@@ -280,7 +280,7 @@ def network_policy(world: World) -> Iterator[Hit]:
 def _json(written: str) -> dict[str, object]:
     try:
         return mapping(json.loads(written))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

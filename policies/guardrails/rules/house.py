@@ -21,6 +21,7 @@ WORKER = Rule(
     remedy="see components/manifests",
     source=_DECISIONS,
     profile=Profile.HOUSE,
+    reads=("pod:tolerations", "pod:nodeSelector", "pod:containers.*.resources"),
 )
 HEAD = Rule(
     id="house-ray-head",
@@ -30,6 +31,10 @@ HEAD = Rule(
     remedy="see components/manifests",
     source=_DECISIONS,
     profile=Profile.HOUSE,
+    reads=(
+        "RayService:spec.rayClusterConfig.headGroupSpec.rayStartParams",
+        "RayService:spec.rayClusterConfig.headGroupSpec.template.metadata",
+    ),
 )
 SCALING = Rule(
     id="house-explicit-scaling",
@@ -153,6 +158,7 @@ def offline(world: World) -> Iterator[Hit]:
                 serves
                 and container is not None
                 and not in_document
+                and not container.is_hidden("HF_HUB_OFFLINE")
                 and container.env_values.get("HF_HUB_OFFLINE") != "1"
             ):
                 yield Hit(pod.owner, (*container.path, "env"), f"{pod.label}: HF_HUB_OFFLINE is not 1")
@@ -179,7 +185,8 @@ def drain(world: World) -> Iterator[Hit]:
         )  # fmt: skip
         path: Path = (*pod.spec_path, "terminationGracePeriodSeconds")
         if ray is None:
-            yield Hit(pod.owner, (*container.path, "env"), f"{pod.label}: {DRAIN_VARIABLE} is not set")
+            if not container.is_hidden(DRAIN_VARIABLE):
+                yield Hit(pod.owner, (*container.path, "env"), f"{pod.label}: {DRAIN_VARIABLE} is not set")
             continue
         if graceful >= ray:
             yield Hit(
@@ -204,7 +211,7 @@ def budget(world: World) -> Iterator[Hit]:
     for item in world.kind("PodDisruptionBudget"):
         least = item.get("spec", "minAvailable")
         if not isinstance(least, (int, float)) or isinstance(least, bool):
-            yield Hit(item, ("spec",), f"{item.label} has no integer minAvailable")
+            yield Hit(item, ("spec", "minAvailable"), f"{item.label} has no integer minAvailable")
 
 
 RULES: Table = (

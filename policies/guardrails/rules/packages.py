@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterator
 
-import yaml
-
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.objects import Subject
-from guardrails.serve import LOADER, packages
-from guardrails.values import mapping, plain, texts
+from guardrails.reading import inner_mapping
+from guardrails.serve import packages
+from guardrails.values import texts
 from guardrails.world import World
 
 ENV_ENGINE = Rule(
@@ -48,14 +47,7 @@ def _runtime_envs(world: World) -> Iterator[tuple[Subject, Path, dict[str, objec
     for subject in world.kind("RayJob", group="ray.io"):
         written = subject.get("spec", "runtimeEnvYAML")
         if isinstance(written, str):
-            yield subject, ("spec", "runtimeEnvYAML"), _yaml(written), _worker_image(world, subject)
-
-
-def _yaml(written: str) -> dict[str, object]:
-    try:
-        return mapping(plain(yaml.load(written, Loader=LOADER)))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return {}
+            yield subject, ("spec", "runtimeEnvYAML"), inner_mapping(written), _worker_image(world, subject)
 
 
 def _worker_image(world: World, subject: Subject) -> str:

@@ -7,7 +7,7 @@ from guardrails.engines import Engine
 from guardrails.hardware import Hardware
 from guardrails.pods import NO_LIMIT, Pod
 from guardrails.serve import ServeDocument
-from guardrails.values import get, listed, number
+from guardrails.values import get, is_hidden, listed, number
 from guardrails.world import World
 
 EXCEEDS_NODE = Rule(
@@ -117,13 +117,13 @@ def cluster_gpus(world: World, engine: Engine) -> float:
 
 
 def is_autoscaling(subject: object) -> bool:
-    """Whether Ray's autoscaler may change the number of workers."""
+    """Whether Ray's autoscaler may change the number of workers; an unknown switch counts as on."""
     get_value = getattr(subject, "get", None)
     if get_value is None:
         return False
     paths = (("spec", "enableInTreeAutoscaling"), ("spec", "rayClusterConfig", "enableInTreeAutoscaling"),
              ("spec", "rayClusterSpec", "enableInTreeAutoscaling"))  # fmt: skip
-    return any(get_value(*path) is True for path in paths)
+    return any(value is True or is_hidden(value) for value in (get_value(*path) for path in paths))
 
 
 def cluster_gpus_of(workers: list[Pod], *, autoscaling: bool) -> float:

@@ -43,7 +43,7 @@ def test_eight_disks_of_p4d_are_the_fastest_there_and_one_of_g5_is_not() -> None
 def test_a_cold_start_adds_up() -> None:
     """Node, image beside the copy to NVMe, weights, engine."""
     start = cold_start("p4d.24xlarge", 141.1, loader="nvmeCache")
-    parts = (start.node, start.image.beside(start.copy), start.weights, start.engine)
+    parts = (start.node, start.image + start.copy, start.weights, start.engine)
     assert round(start.total.likely, 3) == round(sum(span.likely for span in parts), 3)
 
 

@@ -24,12 +24,12 @@ def test_every_gpu_model_has_a_verdict() -> None:
 
 
 def test_nodes_from_fewest_replicas_to_limits() -> None:
-    """Six replicas and one node of headroom are the seven nodes that the limit of 28 GPUs allows."""
+    """The least is what two replicas need; the most is what the limits of 28, 16 and 6 GPUs allow."""
     nodes = {group.name: (group.least, group.most) for group in size_stack(_stack("prod")).nodes}
 
     assert nodes["g5-12xl"] == (2, 7)
     assert nodes["p4d"] == (1, 2)
-    assert nodes["g5-2xl"] == (2, 3)
+    assert nodes["g5-2xl"] == (2, 6)
     assert nodes["system nodes"] == (2, 4)
 
 
@@ -61,11 +61,11 @@ def test_a_price_of_the_stacks_own_wins() -> None:
 
 
 def test_quotas_count_both_kinds_of_capacity() -> None:
-    """A pool that may buy spot or on-demand counts fully against both quotas: 7 x 48 + 3 x 8 vCPUs."""
+    """A pool that may buy spot or on-demand counts fully against both quotas: 7 x 48 + 6 x 8 vCPUs."""
     needs = {(q.quota.code, q.capacity): q.vcpus for q in size_stack(_stack("prod")).quotas}
 
-    assert needs["L-DB2E81BA", "on-demand"] == 360
-    assert needs["L-3819A6DF", "spot"] == 360
+    assert needs["L-DB2E81BA", "on-demand"] == 384
+    assert needs["L-3819A6DF", "spot"] == 384
     assert needs["L-417A185B", "on-demand"] == 192
 
 
