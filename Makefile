@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
 	@$(BIN)/python -m llmp preview --stack $(or $(STACK),prod)
 
-SLOW := server or engine or serving_real
+SLOW := slow or server or engine or serving_real
 
 test: test-fast ## every tier whose real parts are here; says why another is skipped
 	@$(BIN)/python -m pytest -m "$(SLOW)"

@@ -60,13 +60,17 @@ def check(
 
     versions = _versions(engine or [])
     stdin = sys.stdin.buffer.read() if "-" in paths else None
-    result = check_paths(
-        paths,
-        stdin=stdin,
-        env=env.value if env else None,
-        engine=EngineDefaults(vllm=versions.get("vllm"), ray=versions.get("ray")),
-        profile=Profile(profile.value),
-    )
+    try:
+        result = check_paths(
+            paths,
+            stdin=stdin,
+            env=env.value if env else None,
+            engine=EngineDefaults(vllm=versions.get("vllm"), ray=versions.get("ray")),
+            profile=Profile(profile.value),
+        )
+    except Exception as error:  # noqa: BLE001 - a fault of a rule is ours: one sentence, and no verdict
+        complain(f"a rule could not judge these files; please report it: {type(error).__name__}: {error}")
+        raise typer.Exit(EXIT_BAD_INPUT) from None
     for line in (*result.notes, *(str(unread) for unread in result.unread)):
         complain(line)
     _write(FORMATS[output.value](result))

@@ -112,7 +112,6 @@ class Row:
         outputs: the same for outputs.
         keeps: properties that moto does not take; the stand-in keeps them. `*` for all.
         own: properties that only the provider looks at.
-        code_takes: properties that steps written as code use.
         autoname: the property that gets a made-up name when it has none.
         holders: who keeps it from being deleted.
         needs: what must be there before.
@@ -134,7 +133,6 @@ class Row:
     outputs: Mapping[str, Reader] = field(default_factory=dict)
     keeps: str = ""
     own: str = ""
-    code_takes: str = ""
     autoname: str = ""
     name_pattern: str = "{name}-{random}"
     holders: tuple[Holder, ...] = ()
@@ -165,6 +163,6 @@ class Row:
         """Whether the row says what becomes of a property."""
         if self.held or name in self.kept or name in self.settings or name in self.own.split():
             return True
-        if name in ("tags", "tagsAll", "region") or name in self.code_takes.split() or name in self.taken():
+        if name in ("tags", "tagsAll", "region") or name in self.taken():
             return True
         return any(isinstance(step, Call) and name in step.properties() for step in self.after)

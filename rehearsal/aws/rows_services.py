@@ -19,18 +19,22 @@ PUT_RULE = Call(
     "events.put_rule", {"Name": "{name}"}, "RuleArn", takes="description eventPattern state eventBusName"
 )
 PUT_TARGET = Call("events.put_targets", {"Rule": "{rule}", "Targets": [{"Id": "{targetId}", "Arn": "{arn}"}]})
-RULE_TAGS = Tagging(
-    add=Call("events.tag_resource", {"ResourceARN": "{arn}", "Tags": "{tagsAll}"}),
-    remove=Call("events.untag_resource", {"ResourceARN": "{arn}", "TagKeys": "{tagKeys}"}),
-    read=Call("events.list_tags_for_resource", {"ResourceARN": "{arn}"}, "Tags"),
-)
 LOG_GROUP = "arn:{partition}:logs:{region}:{account}:log-group:{name}"
 CACHE = {"ReplicationGroupId": "{id}"}
+SUBNET_GROUP_ARN = "arn:{partition}:elasticache:{region}:{account}:subnetgroup:{id}"
 CACHE_ARN = "arn:{partition}:elasticache:{region}:{account}:replicationgroup:{replicationGroupId}"
 
 
 def _rule_arn(name: str) -> str:
     return f"arn:{{partition}}:events:{{region}}:{{account}}:rule/{{{name}}}"
+
+
+def _cache_tags(arn: str) -> Tagging:
+    return Tagging(
+        add=Call("elasticache.add_tags_to_resource", {"ResourceName": arn, "Tags": "{tagsAll}"}),
+        remove=Call("elasticache.remove_tags_from_resource", {"ResourceName": arn, "TagKeys": "{tagKeys}"}),
+        read=Call("elasticache.list_tags_for_resource", {"ResourceName": arn}, "TagList"),
+    )
 
 
 def _groups_in(cloud: Cloud, values: Values) -> list[str]:
@@ -145,7 +149,7 @@ ROWS = (
         source="internal/service/elasticache/subnet_group.go",
         replaces="name",
         identity="{name}",
-        arn="arn:{partition}:elasticache:{region}:{account}:subnetgroup:{id}",
+        arn=SUBNET_GROUP_ARN,
         keeps="*",
         autoname="name",
         needs=(
@@ -155,7 +159,7 @@ ROWS = (
             ),
         ),
         holders=(Holder("it is used by", _groups_in),),
-        tagging=RULE_TAGS,
+        tagging=_cache_tags(SUBNET_GROUP_ARN),
     ),
     Row(
         "aws:elasticache/replicationGroup:ReplicationGroup",
@@ -214,12 +218,6 @@ ROWS = (
                 Call("ec2.describe_security_groups", {"GroupIds": "{securityGroupIds}"}, "SecurityGroups"),
             ),
         ),
-        tagging=Tagging(
-            add=Call("elasticache.add_tags_to_resource", {"ResourceName": CACHE_ARN, "Tags": "{tagsAll}"}),
-            remove=Call(
-                "elasticache.remove_tags_from_resource", {"ResourceName": CACHE_ARN, "TagKeys": "{tagKeys}"}
-            ),
-            read=Call("elasticache.list_tags_for_resource", {"ResourceName": CACHE_ARN}, "TagList"),
-        ),
+        tagging=_cache_tags(CACHE_ARN),
     ),
 )

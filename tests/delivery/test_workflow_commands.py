@@ -15,6 +15,8 @@ from tests.delivery.offline import deliver, edit
 from tests.delivery.stand_ins import calls_of, fake_gh
 from tests.delivery.workflows import Runner, checkout_of, commit, git, listed
 
+pytestmark = pytest.mark.slow
+
 OWN = "github.event.pull_request.head.repo.full_name == github.repository"
 
 

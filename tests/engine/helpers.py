@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -44,7 +45,10 @@ def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 
 
 def start_module(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start `python ARGUMENTS` in the checkout, as a person would, and give back the process."""
+    """Start `python ARGUMENTS` in the checkout, as a person at a terminal would, and give back the process."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts its background jobs so, and children inherit it: Ctrl-C would do nothing in the tests.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return subprocess.Popen(
         [sys.executable, *arguments],
         cwd=ROOT,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,16 @@ def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Half]:
     yield from half(tmp_path, request.param)
 
 
+def pack(folder: Path) -> Path:
+    """The policy pack as an executable file, which needs no language host."""
+    path = folder / "pack.sh"
+    path.write_text(
+        f'#!/bin/sh\ncd {ROOT / "policies"} && exec {sys.executable} -u -m pulumi.policy "$1" {ROOT / "policies"}\n'
+    )
+    path.chmod(0o755)
+    return path
+
+
 def operations(result: Result) -> set[str]:
     """What the engine did, beside leaving things as they are."""
     return {name for name, number in result.changes.items() if number} - {"same"}
@@ -147,12 +158,14 @@ def test_other_stacks_up_up_down(other: Half) -> None:
 
 
 def test_the_whole_dev_stack_with_its_charts(tmp_path: Path, collected: crds.Collected) -> None:
-    """Network, cluster, charts, CRDs, objects: up, up again without a change, down in an order that leaves nothing."""
+    """With the policy pack: up without a violation, up again without a change, down in an order that leaves nothing."""
     with Aws(tmp_path / "aws", ACCOUNT) as aws, ControlPlane(tmp_path / "plane", parts=CLUSTER) as plane:
         half = Half(tmp_path, aws, "dev")
         folder, used = charts.write(tmp_path / "charts", collected)
         env = {**half.engine.env, charts.FOLDER: str(folder), eks_provider.KUBECONFIG: str(plane.kubeconfig)}
-        engine = dataclasses.replace(half.engine, program=WHOLE, kubeconfig=plane.kubeconfig, env=env)
+        engine = dataclasses.replace(
+            half.engine, program=WHOLE, kubeconfig=plane.kubeconfig, env=env, policy_packs=[pack(tmp_path)]
+        )
         first, second = engine.up(), engine.up()
         stubs = [
             item["metadata"]["name"]
@@ -161,7 +174,7 @@ def test_the_whole_dev_stack_with_its_charts(tmp_path: Path, collected: crds.Col
         down = engine.destroy()
         left = (leftovers.find(plane.api), half.existing())
 
-    assert operations(first) == {"create"}
+    assert (operations(first), first.violations) == ({"create"}, [])
     assert second.changes == {"same": first.changes["create"]}
     assert set(stubs) == {f"{name}-stub" for name in used} - {"keda-stub", "aws-efa-k8s-device-plugin-stub"}
     assert (operations(down), left) == ({"delete"}, ([], {}))

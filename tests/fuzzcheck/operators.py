@@ -14,7 +14,8 @@ Tree = list[dict[str, Any]]
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1e308, 10**30, "", " ", "\n", "latest", "NaN", "16Gi", "-5", "1e400", "🦙", "a" * 5000,
     [], {}, [None], [[]], [{}], {"": ""}, {"$unknown": True}, {"$secret": True}, {"nested": {"nested": []}}, [1, "a", None],
-    "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "{{ .Values.x }}", "$(VARIABLE)", "2026-11-30", 1.5,
+    "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "{{ .Values.x }}", "$(VARIABLE)", "2026-11-30", 1.5, "[" * 50_000, "{a: " * 50_000, '{"a": ' * 50_000,
+    "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *missing]", "applications: [{deployments: 1}]", "((((((sum(", "--tensor-parallel-size",
 )  # fmt: skip
 
 
@@ -143,6 +144,12 @@ def _nested(chance: random.Random, text: str) -> bytes:
     return (text + "\n---\n" + chance.choice(("[", "{a: ", "- ")) * depth).encode()
 
 
+def _deep_json(chance: random.Random, _text: str) -> bytes:
+    depth = chance.choice((150, 400, 900, 20000))
+    opening, closing = chance.choice((("[", "]"), ('{"a":', "}")))
+    return (opening * depth + "1" + closing * depth * chance.randint(0, 1)).encode()
+
+
 def _template(chance: random.Random, text: str) -> bytes:
     lines = text.split("\n")
     lines.insert(
@@ -181,4 +188,5 @@ TEXT_OPERATORS: dict[str, Callable[[random.Random, str], bytes]] = {
     "template": _template,
     "encoding": _encoding,
     "JSON list": _json,
+    "deep JSON": _deep_json,
 }

@@ -82,7 +82,7 @@ def run(count: int, seed: int) -> Counts:
     chance, given, counts = random.Random(seed), trees(), Counts()
     for index in range(count):
         operator, content = spoilt(chance, chance.choice(given))
-        name = "m.json" if operator == "JSON list" else chance.choice(("m.yaml", "-", "Pulumi.prod.yaml"))
+        name = "m.json" if "JSON" in operator else chance.choice(("m.yaml", "-", "Pulumi.prod.yaml"))
         started = time.monotonic()
         try:
             result = checked(content, name, chance.choice(tuple(Profile)))

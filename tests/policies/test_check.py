@@ -294,3 +294,56 @@ def test_manifests_of_our_stacks_are_clean(preview_of, tmp_path, stack):
 
     assert result.exit_code == 0
     assert [item for item in findings(result) if item["severity"] != "advice"] == []
+
+
+def test_a_template_of_terraform_is_named(tmp_path):
+    """What a tool fills in later is not called broken."""
+    file = tmp_path / "pool.yaml"
+    file.write_text("%{ for name in names ~}\n---\nkind: NodePool\n%{ endfor ~}\n")
+
+    result = run(str(file))
+
+    assert result.exit_code == 0
+    assert "a template that is not rendered, not checked (line 1 is not YAML)" in result.stderr
+
+
+def test_a_fault_of_a_rule_is_a_sentence(tmp_path, monkeypatch):
+    """No verdict, exit code 2, no traceback."""
+
+    def broken(*_arguments, **_options):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("guardrails.checking.check_paths", broken)
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD)
+
+    result = run(str(file))
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr == (
+        "a rule could not judge these files; please report it: ZeroDivisionError: division by zero\n"
+    )
+
+
+def test_objects_are_named_once(tmp_path):
+    """A sentence that begins with the object is not led by it again."""
+    file = tmp_path / "pool.yaml"
+    file.write_text(
+        textwrap.dedent(
+            """\
+            apiVersion: karpenter.sh/v1
+            kind: NodePool
+            metadata: {name: cpu}
+            spec:
+              template:
+                spec:
+                  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: cpu}
+                  requirements: [{key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}]
+            """
+        )
+    )
+
+    result = run(str(file))
+
+    assert f"{file}:4: error: NodePool cpu has no limits [pool-without-limits]" in result.stdout

@@ -1,5 +1,6 @@
 """Ray clusters as KubeRay makes them: API version, commands, resources, and the head as single point of failure."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -153,7 +154,8 @@ def _overstated(subject: Subject, place: Path, params: dict[str, object], pod: P
     if main is None:
         return
     cpu = main.limit("cpu") if main.limit("cpu") is not None else main.request("cpu")
-    have = {"num-gpus": float(main.gpus), "num-cpus": cpu, "memory": main.limit("memory")}
+    cpus = None if cpu is None else float(math.ceil(cpu))  # KubeRay rounds up, too
+    have = {"num-gpus": float(main.gpus), "num-cpus": cpus, "memory": main.limit("memory")}
     for key, limit in have.items():
         claimed = number(params.get(key))
         if claimed is not None and limit is not None and claimed > limit:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from guardrails.core import Hit, Path, Rule, Severity, Table
 from guardrails.objects import Subject
+from guardrails.rules.exposure import limits_networks
 from guardrails.values import get, mapping, mappings, text, text_map, whole
 from guardrails.world import World
 
@@ -16,6 +17,7 @@ DASHBOARD = Rule(
     source="Ray security guide; ShadowRay, CVE-2023-48022",
     framework="NSA Kubernetes Hardening, network separation",
 )
+_ALB = "alb.ingress.kubernetes.io/"
 PRIVATE_PORTS = {8265: "dashboard", 10001: "client", 6379: "gcs", 52365: "dashboard agent"}
 _PRIVATE_NAMES = frozenset({"dashboard", "client", "gcs", "gcs-server", "dash-agent", "dashboard-agent"})
 
@@ -95,7 +97,19 @@ def _ingresses(world: World) -> Iterator[Hit]:
             )
             found = PRIVATE_PORTS.get(port or 0, "") or (named if named in _PRIVATE_NAMES else "")
             if found and (looks_like_ray or port in (8265, 10001)):
-                yield Hit(subject, path, f"{subject.label} publishes Ray's {found} port of {name}")
+                severity = (
+                    Severity.WARN if _is_kept(text_map(subject.get("metadata", "annotations"))) else None
+                )
+                yield Hit(subject, path, f"{subject.label} publishes Ray's {found} port of {name}", severity)
+
+
+def _is_kept(marks: dict[str, str]) -> bool:
+    """Whether an ALB stays inside the VPC, asks who is there, or knows its callers' networks."""
+    return (
+        marks.get(f"{_ALB}scheme") == "internal"
+        or marks.get(f"{_ALB}auth-type", "none") != "none"
+        or limits_networks(marks.get(f"{_ALB}inbound-cidrs", ""))
+    )
 
 
 def _backends(subject: Subject) -> Iterator[tuple[Path, object]]:

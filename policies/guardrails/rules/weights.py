@@ -38,7 +38,7 @@ def hub(world: World) -> Iterator[Hit]:
             yield Hit(
                 engine.subject,
                 engine.path_of("model"),
-                f"{engine.name} fetches {engine.source} from the hub at every start",
+                f"{engine.name} asks the hub for {engine.source} at every start",
             )
 
 

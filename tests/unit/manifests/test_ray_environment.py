@@ -36,6 +36,7 @@ def test_common() -> None:
         "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": "601",
         "RAYLLM_ENGINE_START_TIMEOUT_S": "3600",
         "HF_HUB_OFFLINE": "1",
+        "RAY_worker_niceness": "0",
     }
 
 

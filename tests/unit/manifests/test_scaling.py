@@ -10,7 +10,13 @@ def test_holds_the_files_and_the_revision() -> None:
     code = code_of(model(), platform())
 
     assert code["metadata"]["name"] == "chat-code"
-    assert sorted(code["data"]) == ["endpoint_keys.py", "keyed_ingress.py", "revision", "scaling_policy.py"]
+    assert sorted(code["data"]) == [
+        "direct_app.py",
+        "endpoint_keys.py",
+        "keyed_ingress.py",
+        "revision",
+        "scaling_policy.py",
+    ]
     assert code["data"]["revision"] == "r1"
     assert "class VllmQueuePolicy" in code["data"]["scaling_policy.py"]
 

@@ -15,6 +15,8 @@ from rehearsal.aws.row import Call
 from rehearsal.aws.server import Aws
 from rehearsal.aws.table import ROWS
 
+pytestmark = pytest.mark.slow
+
 REGION, ACCOUNT = "us-west-2", "111122223333"
 STATEMENT = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}}
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": [STATEMENT]})
