@@ -64,7 +64,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         yield "None."
     for finding in findings:
         remedy = f" {finding.remedy}" if finding.remedy else ""
-        yield f"- {_ICONS[finding.severity]} **{finding.place}**: {finding.message} (`{finding.rule}`){remedy}"
+        yield f"- {_ICONS[finding.severity]} **{finding.place}**: {finding.sentence if finding.file else finding.message} (`{finding.rule}`){remedy}"
 
 
 def _changes(preview: Preview, base: Mapping[str, Any]) -> Iterator[str]:

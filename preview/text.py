@@ -71,10 +71,15 @@ def _model(row: ModelRow) -> Iterator[Text]:
 def _finding(finding: Finding) -> Text:
     text = Text("  ")
     text.append(f"{finding.severity.value:6} ", style=_STYLES[finding.severity])
-    text.append(f"{finding.place}: {finding.message} [{finding.rule}]")
+    text.append(f"{finding.place}: {_said(finding)} [{finding.rule}]")
     if finding.remedy:
         text.append(f"\n         {finding.remedy}", style="dim")
     return text
+
+
+def _said(finding: Finding) -> str:
+    """What is wrong, led by the object unless that is the place already."""
+    return finding.sentence if finding.file else finding.message
 
 
 def _tree(preview: Preview) -> Tree:

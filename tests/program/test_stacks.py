@@ -157,3 +157,19 @@ def test_order_rows_are_all_used(preview_of) -> None:
         for row in DESTROYED_BEFORE
         if not (_matching(everything, row[0]) and _matching(everything, row[1]))
     ] == []
+
+
+@pytest.mark.parametrize("component", [
+    "Network", "Cluster", "Karpenter", "GpuPools", "ModelStorage", "Addons", "RayOperator", "Gateway", "Observability",
+    "Headroom", "VllmRayService", "Platform",
+])  # fmt: skip
+def test_every_component_makes_something_somewhere(component: str, preview_of) -> None:
+    """Each component of the library has children in at least one stack."""
+    made = [
+        r.name
+        for stack in STACKS
+        for r in preview_of(stack).registrations
+        if r.parent and r.parent.split("::")[2].split("$")[-1] == f"llm:platform:{component}"
+    ]
+
+    assert made != []

@@ -109,6 +109,8 @@ def host_path(world: World) -> Iterator[Hit]:
             path = text(get(host, "path")) or ""
             if not isinstance(host, dict) or is_hidden(host):
                 continue
+            if world.house and path.startswith(NVME_HOST_PATH):
+                continue  # the stack's own admission policy lets in this folder and no other
             # DaemonSets are agents of the node; the NVMe cache is this program's one documented exception.
             known = pod.owner.kind == "DaemonSet" or path.startswith(NVME_HOST_PATH)
             severity = Severity.ADVICE if known else None

@@ -117,7 +117,10 @@ def remarks(kind: str) -> Callable[[World], Iterator[Hit]]:
                 subject = world.stack_subject(stack, verdict.name, "model")
                 for remark in verdict.remarks:
                     if remark.kind == kind:
-                        yield Hit(subject, (*paths[verdict.name], *remark.setting.split(".")), remark.text)
+                        text = remark.text.removeprefix(
+                            f"{verdict.name} "
+                        )  # the finding names the model itself
+                        yield Hit(subject, (*paths[verdict.name], *remark.setting.split(".")), text)
 
     return check
 
