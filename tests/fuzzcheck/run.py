@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 import traceback
@@ -52,7 +53,9 @@ class Counts:
 
 def trees() -> list[Tree]:
     """What is spoilt: the bases of the rules' tests and the inputs of the real-world cases."""
-    objects = [item for name, item in BASES.items() if name != "stack" and "apiVersion" in item]
+    objects = [
+        copy.deepcopy(item) for name, item in BASES.items() if name != "stack" and "apiVersion" in item
+    ]
     for item in objects:
         document = item.get("spec", {}).get("serveConfigV2")
         if isinstance(document, dict):
