@@ -60,14 +60,14 @@ OF_REMARK: Mapping[str, Rule] = {
         Severity.ADVICE,
         "The objective is met by the cautious bound too.",
         "The estimate meets it, its upper bound does not.",
-        "measure with llmp bench before promising it",
+        "measure it on the real GPUs before promising it (vllm bench serve against the endpoint)",
     ),
     "low-confidence": _rule(
         "estimate-of-low-confidence",
         Severity.ADVICE,
         "Estimates rest on measured runs of the same GPU and engine.",
         "Few or no public runs exist for this pair, so the interval is wide.",
-        "measure with llmp bench before promising it",
+        "measure it on the real GPUs before promising it (vllm bench serve against the endpoint)",
     ),
     "tensor-parallel-over-pcie": _rule(
         "tensor-parallel-over-pcie",
