@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup setup-dev preview test test-fast check format tools up down golden clean bench-preview bench-check
+.PHONY: help setup setup-dev preview test test-fast test-long test-long check format tools up down golden clean bench-preview bench-check
 .DEFAULT_GOAL := help
 
 include serving.mk
@@ -38,7 +38,10 @@ preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
 SLOW := slow or server or engine or serving_real
 
 test: test-fast ## every tier whose real parts are here; says why another is skipped
-	@$(BIN)/python -m pytest -m "$(SLOW)"
+	@$(BIN)/python -m pytest -m "($(SLOW)) and not long"
+
+test-long: $(VENV)/.dev ## cases too long for every run: the AWS half of prod and multinode under the real engine
+	@$(BIN)/python -m pytest -m long
 
 test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
 	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW))"

@@ -147,6 +147,7 @@ def test_dev_up_up_changed_by_hand_refresh_newer_down(dev: Half) -> None:
     assert (operations(down), dev.existing(), len(down.resources)) == ({"delete"}, {}, 0)
 
 
+@pytest.mark.long
 def test_other_stacks_up_up_down(other: Half) -> None:
     """Prod and multinode: up, a second up and a refresh without a change, and nothing left after destroy."""
     first, second, refreshed = other.engine.up(), other.engine.up(), other.engine.refresh()
