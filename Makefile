@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup setup-dev preview test test-fast test-long test-long check format tools up down golden clean bench-preview bench-check
+.PHONY: help setup setup-dev preview test test-fast test-long check format tools up down golden clean bench-preview bench-check
 .DEFAULT_GOAL := help
 
 include serving.mk

@@ -32,13 +32,14 @@ class StackSize:
     """What is known of a stack before anything is started.
 
     `verdicts` leaves out models on CPU. `usd_per_month` goes from the floor to the ceiling; `unpriced` names the groups
-    of nodes without a known price, which it does not count.
+    of nodes without a known price, which it does not count. `head_and_ingress_cpus` are what the pods of the CPU pool ask for.
     """
 
     verdicts: tuple[Verdict, ...]
     usd_per_month: Dollars
     unpriced: tuple[str, ...]
     nodes: tuple[Nodes, ...]
+    head_and_ingress_cpus: float
     quotas: tuple[QuotaNeed, ...]
 
 
@@ -52,6 +53,7 @@ def size_stack(settings: PlatformSettings) -> StackSize:
         usd_per_month=cost,
         unpriced=unpriced,
         nodes=groups,
+        head_and_ingress_cpus=cpus_of_heads_and_ingress(settings),
         quotas=quota_needs(groups, settings.region),
     )
 

@@ -69,6 +69,20 @@ def test_the_budget_stops_the_stack(tmp_path: Path) -> None:
     )
 
 
+def test_a_cpu_pool_too_small_stops_the_stack(tmp_path: Path) -> None:
+    """Three heads and six ingress pods of 2 CPUs each do not fit into 8."""
+    preview = _changed(
+        tmp_path, "prod", 'limits: {cpu: "96", memory: 384Gi}', 'limits: {cpu: "8", memory: 32Gi}'
+    )
+    (error,) = [finding for finding in preview.findings if finding.severity == "error"]
+
+    assert (error.rule, error.message) == (
+        "cpu-pool-too-small",
+        "heads and ingress pods ask for 18 CPUs, the pool's limit is 8",
+    )
+    assert error.line is not None
+
+
 def test_markdown_says_what_a_change_adds(tmp_path: Path, preview_of) -> None:
     """Two p4d more at the ceiling: their price, and the one NodePool that changed."""
     base = as_json(preview_of("prod"))

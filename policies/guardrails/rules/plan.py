@@ -91,6 +91,13 @@ BUDGET = _rule(
     "Pools may grow to their limits by themselves, at any hour.",
     "lower limits.gpus or maxReplicas, or raise budget.usdPerMonth",
 )
+CPU_POOL = _rule(
+    "cpu-pool-too-small",
+    Severity.ERROR,
+    "The CPU pool has room for the head and the ingress pods of every model.",
+    "Pods that find no node stay Pending, and their model never answers.",
+    "raise cpuPool.limits.cpu, or lower the models' head.cpu and ingress",
+)
 UNPRICED = _rule(
     "price-unknown",
     Severity.WARN,
@@ -136,6 +143,15 @@ def budget(world: World) -> Iterator[Hit]:
             yield Hit(world.stack_subject(stack, "", "stack"), ("budget", "usdPerMonth"), message)
 
 
+def cpu_pool(world: World) -> Iterator[Hit]:
+    """A CPU pool whose limit is below what heads and ingress pods ask for."""
+    for stack in world.stacks:
+        limit = stack.cpu_pool.cpu if stack.cpu_pool else None
+        if stack.size and limit is not None and stack.size.head_and_ingress_cpus > limit:
+            message = f"heads and ingress pods ask for {stack.size.head_and_ingress_cpus:g} CPUs, the pool's limit is {limit:g}"
+            yield Hit(world.stack_subject(stack, "", "stack"), ("cpuPool", "limits", "cpu"), message)
+
+
 def unpriced(world: World) -> Iterator[Hit]:
     """Pools whose nodes have no known price."""
     for stack in world.stacks:
@@ -153,5 +169,10 @@ def old_prices(world: World) -> Iterator[Hit]:
             yield Hit(world.stack_subject(stack, "", "stack"), ("budget",), message)
 
 
-_CHECKS: tuple[tuple[Rule, Check], ...] = ((BUDGET, budget), (UNPRICED, unpriced), (OLD_PRICES, old_prices))
+_CHECKS: tuple[tuple[Rule, Check], ...] = (
+    (BUDGET, budget),
+    (CPU_POOL, cpu_pool),
+    (UNPRICED, unpriced),
+    (OLD_PRICES, old_prices),
+)
 RULES: Table = (*((rule, remarks(kind)) for kind, rule in OF_REMARK.items()), *_CHECKS)
