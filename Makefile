@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
 	@$(BIN)/python -m llmp preview --stack $(or $(STACK),prod)
 
-SLOW := slow or server or engine or serving_real
+SLOW := slow or server or engine
 
 test: test-fast ## every tier whose real parts are here; says why another is skipped
 	@$(BIN)/python -m pytest -m "($(SLOW)) and not long"
@@ -44,7 +44,7 @@ test-long: $(VENV)/.dev ## cases too long for every run: the AWS half of prod an
 	@$(BIN)/python -m pytest -m long
 
 test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
-	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW))"
+	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW) or serving_real)"
 
 bench-preview: $(VENV)/.runtime ## how long a preview takes, and its memory
 	@$(BIN)/python -m bench.preview_time $(or $(STACK),prod)

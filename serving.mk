@@ -2,13 +2,17 @@
 REPORT ?=
 ROUNDS ?= 3
 CASES ?= spot
-.PHONY: serving-env serve bench-serving bench-scaling bench-drain live-metrics
+.PHONY: serving-env test-serving serve bench-serving bench-scaling bench-drain live-metrics
 
 serving-env: ## Ray Serve LLM and vLLM on CPU, once (2 minutes, 3.4 GB, outside the checkout)
 	@$(PYTHON) -m tools.serving build
 
 serve: $(VENV)/.dev serving-env ## serve STACK (local) on loopback by the real Ray and vLLM
 	@$(BIN)/python -m llmp serve --stack $(or $(STACK),local)
+
+# Not part of `make test` yet: some of its cases count on how fast this machine answers.
+test-serving: $(VENV)/.dev serving-env ## the OpenAI SDK against the real Ray and vLLM in both modes (6 minutes)
+	@$(BIN)/python -m pytest -m serving_real
 
 bench-serving: $(VENV)/.dev serving-env ## what the serving layer costs over bare vLLM (REPORT=FILE, ROUNDS=3; 20 minutes)
 	@$(BIN)/python -m bench.serving_cost --rounds $(ROUNDS) $(if $(REPORT),--report $(REPORT) --picture $(basename $(REPORT)).svg)
