@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 
+from components.manifests.drain import ON_DEMAND, SPOT
 from guardrails.core import Hit, Path, Profile, Rule, Severity, Table
 from guardrails.hardware import hardware_of
 from guardrails.objects import Subject
 from guardrails.stack import DrainFacts, ModelFacts, PoolFacts, StackFacts
 from guardrails.world import World
 
-S3_MOUNT_SECONDS = (
-    600  # the mounter pod's own grace: a pod that lives longer loses its volume (S3 CSI v2 docs)
-)
+# The mounter pod's own grace: a pod that lives longer loses its volume (S3 CSI v2 docs).
+S3_MOUNT_SECONDS = 600
 SPOT_NOTICE_SECONDS = 120  # EC2 spot interruption notice
-# What a pool's capacity gets where a model names no drain (docs: spot and drain).
+# What a pool gets where a model names no drain, by whether it may buy spot: what the manifests give it.
 DEFAULT_DRAINS: Mapping[bool, DrainFacts] = {
-    True: DrainFacts(graceful=80, ray=95, pod=110),
-    False: DrainFacts(graceful=540, ray=560, pod=590),
+    spot: DrainFacts(graceful=given.graceful_shutdown, ray=given.ray_drain, pod=given.pod_termination)
+    for spot, given in ((True, SPOT), (False, ON_DEMAND))
 }
 
 DRAIN = Rule(
