@@ -31,16 +31,19 @@ class Benchmark(pulumi.ComponentResource):
 
     Makes:
     * a Job that runs `vllm bench serve` once, or a CronJob where the load has a schedule
-    * the ConfigMap with its code
+    * the ConfigMap with its code, and a NetworkPolicy: its pods reach the model's API and nothing else
     * a PodMonitor, so that its figures land in Prometheus (`llm_benchmark_*`), where the stack has monitoring
     """
 
     def __init__(self, name: str, args: BenchmarkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{conventions.TYPE_PREFIX}:Benchmark", name, None, opts)
-        code, job, *monitors = benchmark(args.model, args.settings, args.load)
+        code, policy, *others = benchmark(args.model, args.settings, args.load)
         options = pulumi.ResourceOptions(parent=self)
-        placed = KubernetesObject(f"{name}-code", code, options)
-        after = pulumi.ResourceOptions(parent=self, depends_on=[placed])
-        for manifest in (job, *monitors):
+        before = [
+            KubernetesObject(f"{name}-code", code, options),
+            KubernetesObject(f"{name}-networkpolicy", policy, options),
+        ]
+        after = pulumi.ResourceOptions(parent=self, depends_on=before)
+        for manifest in others:
             KubernetesObject(f"{name}-{manifest['kind'].lower()}", manifest, after)
         self.register_outputs({})

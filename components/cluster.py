@@ -93,6 +93,7 @@ def cluster_for(platform: PlatformSettings) -> ClusterHandle:
             private_subnet_ids=network.private_subnet_ids,
             node_security_group_id=network.node_security_group_id,
             images=platform.images,
+            tags=platform.tags,
             protect=platform.deletion.protect,
         ),
         # The routes and NAT gateways too: nodes must reach AWS as long as there are nodes.
@@ -136,6 +137,7 @@ def _use_existing(
         context=existing.context,
         cluster_identifier=existing.name,
         enable_server_side_apply=True,
+        enable_patch_force=True,  # an edit by hand is taken back instead of stopping every preview with a conflict
     )
     return ClusterHandle(
         name=existing.name,

@@ -27,6 +27,7 @@ class ClusterArgs:
         private_subnet_ids: subnets of the control plane's interfaces and of the system nodes, in two zones at least.
         node_security_group_id: the one group of all nodes.
         images: where images are pulled from.
+        tags: AWS tags of the system nodes and their volumes, for the bill; the provider's default tags do not reach them.
         protect: refuse to delete the cluster until this is turned off.
     """
 
@@ -36,6 +37,7 @@ class ClusterArgs:
     private_subnet_ids: tuple[pulumi.Input[str], ...]
     node_security_group_id: pulumi.Input[str]
     images: ImageSettings = field(default_factory=ImageSettings)
+    tags: Mapping[str, str] = field(default_factory=dict)
     protect: bool = True
 
 
@@ -74,6 +76,8 @@ class Cluster(pulumi.ComponentResource):
             # With it a changed kubeconfig does not plan to replace every object (pulumi-kubernetes DiffConfig).
             cluster_identifier=self.name,
             enable_server_side_apply=True,
+            # An edit by hand is taken back: without it every preview after the edit stops with a conflict.
+            enable_patch_force=True,
             opts=self._child(),
         )
         rules = self._make_rules()
@@ -222,7 +226,13 @@ class Cluster(pulumi.ComponentResource):
             vpc_security_group_ids=[self._args.node_security_group_id],
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(
-                    resource_type=kind, tags={"Name": f"{self.name}-system"}
+                    resource_type=kind,
+                    tags={
+                        **self._args.tags,
+                        "managed-by": conventions.PROJECT,
+                        "cluster": self.name,
+                        "Name": f"{self.name}-system",
+                    },
                 )
                 for kind in ("instance", "volume")
             ],

@@ -36,9 +36,10 @@ def refuse_mistakes(settings: PlatformSettings, folder: Path | None = None) -> N
     Raises:
         StackBroken: with every such finding as `Pulumi.<stack>.yaml:LINE: path: sentence`.
     """
-    path = (folder or Path.cwd()) / f"Pulumi.{pulumi.get_stack()}.yaml"
+    folder = folder or Path.cwd()
+    path = folder / f"Pulumi.{pulumi.get_stack().rpartition('/')[2]}.yaml"
     file = stack_file.read(path) if path.exists() else None
-    findings = check_settings(settings, file=path.name, locate=file.line_of if file else None)
+    findings = check_settings(settings, file=path.name, locate=file.line_of if file else None, folder=folder)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise StackBroken(findings)
 

@@ -96,6 +96,13 @@ SERVING_EFA: Final = Engine(
     cuda="13.0",
     efa=True,
 )
+
+
+def engine(*, stages: int, efa: bool) -> Engine:
+    """The engine of a model: AWS's own image only where it spans nodes with EFA, else the newest pair."""
+    return SERVING_EFA if stages > 1 and efa else SERVING
+
+
 PAUSE_IMAGE: Final = Image(
     "registry.k8s.io/pause", "3.10.1"
 )  # renovate: datasource=docker depName=registry.k8s.io/pause

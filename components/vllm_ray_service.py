@@ -11,7 +11,7 @@ from components import conventions
 from components.kubernetes_object import KubernetesObject
 from components.manifests.disruption import disruption_budgets
 from components.manifests.ingress import model_ingress
-from components.manifests.network_policies import PRIVATE_NETWORKS, Neighbours, network_policies
+from components.manifests.network_policies import Neighbours, around_stack, network_policies
 from components.manifests.ray_pods import ServedModel, service_account
 from components.manifests.ray_service import ray_service, service_name
 from components.manifests.scaling import code_of
@@ -42,7 +42,7 @@ class VllmRayServiceArgs:
         prometheus: address of a Prometheus that scrapes the Ray pods, for the scaling policy. None: the stack's own;
             without observability there is none, and the policy counts requests in flight.
         operator_namespace: where KubeRay runs.
-        networks: networks of the load balancer and of Redis. Unset: the stack's network, or all private ranges.
+        networks: networks of the load balancer and of Redis. Unset: the subnets that the stack makes, or all private ranges.
         priority_class: priority class of the pods, or None.
         wait_until_ready: whether Pulumi waits until the model answers. Where no KubeRay runs it would wait in vain.
     """
@@ -150,11 +150,12 @@ def _served(args: VllmRayServiceArgs) -> ServedModel:
 
 
 def _neighbours(args: VllmRayServiceArgs) -> Neighbours:
-    network = args.platform.network
-    return Neighbours(
+    given = {"balancer": args.networks, "redis": args.networks} if args.networks else {}
+    return around_stack(
+        args.platform,
         operator_namespace=args.operator_namespace,
-        networks=args.networks or ((network.cidr,) if network else PRIVATE_NETWORKS),
         prometheus=_prometheus(args),
+        **given,
     )
 
 

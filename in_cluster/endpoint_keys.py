@@ -12,7 +12,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ RETRY_AFTER_SECONDS = 5
 
 
 class KeyFile:
-    """Digests of the keys in a file, one key a line; empty lines and lines that start with # are passed over.
+    """Digests of the keys in a file, separated by commas or line ends; lines that start with # are remarks.
 
     Digests have one length, so comparing them tells nothing about a key's.
     """
@@ -51,7 +51,7 @@ class KeyFile:
         if now - self._read_at >= REREAD_SECONDS:
             self._read_at = now
             try:
-                self._digests = tuple(_digest(key) for key in _keys(self._path.read_text().splitlines()))
+                self._digests = tuple(_digest(key) for key in keys_of(self._path.read_text()))
             except (OSError, UnicodeError):
                 self._digests = ()  # without a file that can be read nobody gets in
         return self._digests
@@ -112,9 +112,11 @@ class RetryAfter:
         await self.app(scope, receive, send_with_header)
 
 
-def _keys(lines: Iterable[str]) -> Iterable[str]:
-    stripped = (line.strip() for line in lines)
-    return (line for line in stripped if line and not line.startswith("#"))
+def keys_of(text: str) -> list[str]:
+    """The keys in a text, whose lines that start with # are remarks."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    parts = (part.strip() for line in lines for part in line.split(","))
+    return [part for part in parts if part]
 
 
 def _digest(key: str) -> bytes:

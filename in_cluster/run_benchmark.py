@@ -17,6 +17,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+from endpoint_keys import keys_of
+from words import write_tokenizer
+
 PREFIX = "llm_benchmark"
 METRICS = {"ttft": "time_to_first_token", "itl": "inter_token_latency", "e2el": "request_latency"}
 PERCENTILES = (50, 90, 95, 99)
@@ -24,7 +27,7 @@ LEAST_SHOWN_SECONDS = 30.0
 
 
 def run(arguments: list[str], folder: Path) -> dict[str, Any]:
-    """The tool's result.
+    """The tool's result. The tokenizer is the one of `words.py` unless the arguments name another.
 
     Raises:
         RuntimeError: it ended with an error, or without a result.
@@ -32,12 +35,25 @@ def run(arguments: list[str], folder: Path) -> dict[str, Any]:
     percentiles = ",".join(str(p) for p in PERCENTILES)
     wanted = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--metric-percentiles", percentiles]
     saved = ["--save-result", "--result-dir", str(folder), "--result-filename", "result.json"]
-    done = subprocess.run(["vllm", "bench", "serve", *arguments, *wanted, *saved], check=False)
+    tokenizer = [] if "--tokenizer" in arguments else ["--tokenizer", str(write_tokenizer(folder / "words"))]
+    done = subprocess.run(
+        ["vllm", "bench", "serve", *arguments, *tokenizer, *wanted, *saved],
+        stdout=sys.stderr,  # standard output is for the result alone
+        env=environment(os.environ),
+        check=False,
+    )
     result = folder / "result.json"
     if done.returncode or not result.exists():
         raise RuntimeError(f"vllm bench serve ended with code {done.returncode}")
     figures: dict[str, Any] = json.loads(result.read_text())
     return figures
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Variables for the tool: of the callers' keys it takes the first."""
+    others = {name: value for name, value in given.items() if name != "OPENAI_API_KEY"}
+    keys = keys_of(given.get("OPENAI_API_KEY", ""))
+    return others | ({"OPENAI_API_KEY": keys[0]} if keys else {})
 
 
 def exposition(figures: Mapping[str, Any], labels: Mapping[str, str]) -> str:
@@ -62,8 +78,8 @@ def _braces(labels: Mapping[str, str]) -> str:
     return "{" + ",".join(f'{name}="{value}"' for name, value in labels.items()) + "}" if labels else ""
 
 
-def show(text: str, port: int, seconds: float) -> None:
-    """Answer /metrics for a while."""
+def exposing(text: str, port: int) -> HTTPServer:
+    """A server that answers every GET with the text; it listens at once, and answers while `serve_forever` runs."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -77,10 +93,7 @@ def show(text: str, port: int, seconds: float) -> None:
         def log_message(self, *_: object) -> None:
             """Say nothing: a scrape is no news."""
 
-    server = HTTPServer(("", port), Handler)
-    threading.Timer(seconds, server.shutdown).start()
-    server.serve_forever(poll_interval=0.2)
-    server.server_close()
+    return HTTPServer(("", port), Handler)
 
 
 def main() -> int:
@@ -91,15 +104,14 @@ def main() -> int:
         except (OSError, RuntimeError) as error:
             sys.stderr.write(f"{error}\n")
             return 2
-    whole = {name: value for name, value in figures.items() if not isinstance(value, list)}
-    sys.stdout.write(json.dumps(whole) + "\n")
-    sys.stdout.flush()
-    seconds = max(LEAST_SHOWN_SECONDS, float(os.environ.get("SHOWN_SECONDS", "0")))
-    show(
-        exposition(figures, {"model": os.environ.get("MODEL", "")}),
-        int(os.environ.get("PORT", "8080")),
-        seconds,
-    )
+    text = exposition(figures, {"model": os.environ.get("MODEL", "")})
+    with exposing(text, int(os.environ.get("PORT", "8080"))) as server:
+        whole = {name: value for name, value in figures.items() if not isinstance(value, list)}
+        sys.stdout.write(json.dumps(whole) + "\n")
+        sys.stdout.flush()
+        seconds = max(LEAST_SHOWN_SECONDS, float(os.environ.get("SHOWN_SECONDS", "0")))
+        threading.Timer(seconds, server.shutdown).start()
+        server.serve_forever(poll_interval=0.2)
     return 1 if figures.get("failed") else 0
 
 

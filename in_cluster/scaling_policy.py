@@ -5,12 +5,15 @@ by value. `PrometheusQueryMixin` is new in Ray 2.60 and alpha; an older Ray, a P
 numbers that are too old all end in the same place: requests in flight over the target for one replica.
 
 Not done here: bounds and delays. Serve applies `min_replicas`, `max_replicas`, `upscale_delay_s` and `downscale_delay_s`
-to whatever a policy returns (ray/serve/autoscaling_policy.py, _apply_default_params).
+to whatever a policy returns (ray/serve/autoscaling_policy.py, _apply_default_params). Once some lower wish has lasted for
+`downscale_delay_s`, Serve goes down to the one of that moment. In a noisy load that is too far, and the next burst waits
+for a cold start; so this policy repeats the largest wish since the target was last needed (`held`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 try:
@@ -56,11 +59,15 @@ class VllmQueuePolicy(PrometheusQueryMixin):
         super().__init__(prometheus_queries=[self.waiting_query, self.kv_query, self.age_query], **kwargs)
 
     def __call__(self, ctx: Any) -> tuple[int, dict[str, Any]]:
-        """Return the wanted replicas, and no state: each answer follows from what is seen now."""
+        """Return the wanted replicas, and what is remembered of a wish below the target."""
+        return held(self.wanted(ctx), ctx.target_num_replicas, ctx.policy_state)
+
+    def wanted(self, ctx: Any) -> int:
+        """Return the replicas that the present needs."""
         running, target = ctx.current_num_replicas, ctx.target_num_replicas
         requests, queued = ctx.total_num_requests, ctx.total_queued_requests or 0.0
         if running == 0:  # nothing serves, so nothing can be measured
-            return max(target, int(requests > 0)), {}
+            return max(target, int(requests > 0))
         wanted = math.ceil(requests / ctx.config.get_target_ongoing_requests())
         waiting_in_engine, kv_usage = self.fresh_metrics() or (0.0, 0.0)
         waiting = queued + waiting_in_engine
@@ -72,7 +79,7 @@ class VllmQueuePolicy(PrometheusQueryMixin):
         if waiting > 0:
             wanted = max(wanted, target)  # never down while somebody waits
         # At most twice as many as serve now: replicas that still load will take work off the queue as well.
-        return min(wanted, max(2 * running, target)), {}
+        return min(wanted, max(2 * running, target))
 
     def wanted_by_queue(self, waiting: float, running: int) -> int:
         """One replica for each `waiting_per_replica` requests, once more wait than the running ones may leave waiting."""
@@ -87,6 +94,17 @@ class VllmQueuePolicy(PrometheusQueryMixin):
         if waiting is None or kv_usage is None or age is None or not age <= self.stale_after:
             return None
         return (waiting, kv_usage) if math.isfinite(waiting) and math.isfinite(kv_usage) else None
+
+
+def held(wanted: int, target: int, state: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The largest wish since the target was last needed, and the state from which the next call goes on.
+
+    Serve keeps the state between calls. A target that is needed again, or that has changed, starts anew.
+    """
+    if wanted >= target:
+        return wanted, {}
+    largest = max(wanted, state["largest"]) if state.get("below") == target else wanted
+    return largest, {"below": target, "largest": largest}
 
 
 def _own_session() -> str:

@@ -50,7 +50,8 @@ def check(
 ) -> None:
     """Check manifests, `helm template` and `kustomize build` output, and stack files.
 
-    Exit code 0: no error found; 1: an error was found; 2: something could not be read (the rest was checked).
+    Exit code 0: no error found; 1: an error was found; 2: something could not be read (the rest was checked),
+    or nothing was there to check.
     """
     _put_rules_on_path()
     from guardrails.checking import check_paths  # noqa: PLC0415 - needs the path, and `--help` does not wait for it
@@ -73,6 +74,8 @@ def check(
         raise typer.Exit(EXIT_BAD_INPUT) from None
     for line in (*result.notes, *(str(unread) for unread in result.unread)):
         complain(line)
+    if result.is_empty:
+        complain(f"{' '.join(paths)}: nothing to check: no YAML or JSON with an object in it was found there")
     _write(FORMATS[output.value](result))
     raise typer.Exit(result.exit_code)
 

@@ -13,6 +13,7 @@ from components.sizing.quota import account_quota, compare, zone_command
 from components.sizing.stack import StackSize, size_stack
 from llmp.words import EXIT_BAD_INPUT, EXIT_FINDING, complain, put
 
+ROOT = Path(__file__).resolve().parent.parent
 STDOUT = Path("-")
 
 
@@ -22,15 +23,19 @@ def preflight(
     live: Annotated[
         bool, typer.Option("--live", help="Ask the account, with the credentials that are there.")
     ] = False,
-    folder: Annotated[Path, typer.Option(help="Folder of the stack file.")] = Path(),
+    folder: Annotated[
+        Path | None, typer.Option(help="Folder of the stack file; this repository's if unset.")
+    ] = None,
 ) -> None:
     """List EC2 quotas and zones that a stack needs at its ceiling; with --live compare them with the account.
 
     Exit code 0: enough, or only listed; 1: the account lacks something; 2: it cannot be asked.
     """
     try:
-        settings = stack_file.settings_of(stack_file.read(folder / f"Pulumi.{stack}.yaml"))
-        lines = list(_compared(settings) if live else _listed(settings))
+        home = folder or ROOT
+        settings = stack_file.settings_of(stack_file.read(home / f"Pulumi.{stack}.yaml"))
+        size = size_stack(settings, home)
+        lines = list(_compared(settings, size) if live else _listed(settings, size))
     except (SettingsError, AccountError) as error:
         complain(str(error))
         raise typer.Exit(EXIT_BAD_INPUT) from None
@@ -38,9 +43,8 @@ def preflight(
     raise typer.Exit(0 if all(good for good, _ in lines) else EXIT_FINDING)
 
 
-def _listed(settings: PlatformSettings) -> Iterator[tuple[bool, str]]:
+def _listed(settings: PlatformSettings, size: StackSize) -> Iterator[tuple[bool, str]]:
     """Needs, each with the command that shows what the account has."""
-    size = size_stack(settings)
     for need in size.quotas:
         yield True, f"{need.vcpus} vCPUs of {need.quota.name} ({', '.join(need.groups)})\n  {need.command}"
     for name in _gpu_types(size):
@@ -50,7 +54,7 @@ def _listed(settings: PlatformSettings) -> Iterator[tuple[bool, str]]:
         )
 
 
-def _compared(settings: PlatformSettings) -> Iterator[tuple[bool, str]]:
+def _compared(settings: PlatformSettings, size: StackSize) -> Iterator[tuple[bool, str]]:
     """Needs beside what the account has; True where it is enough."""
     here = account_id(settings.region)
     if settings.account_id and here != settings.account_id:
@@ -58,7 +62,6 @@ def _compared(settings: PlatformSettings) -> Iterator[tuple[bool, str]]:
             f"the credentials are of account {here}, the stack may touch only {settings.account_id}"
         )
     yield True, f"account {here}, {settings.region}"
-    size = size_stack(settings)
     for check in compare(size.quotas, account_quota(settings.region)):
         has = "not readable" if check.vcpus is None else f"{check.vcpus:g}"
         verdict = {True: "enough", False: "TOO FEW", None: "unknown"}[check.enough]

@@ -71,8 +71,12 @@ def simulate(
     upscale_delay: Annotated[float, typer.Option(min=0.0)] = 0.0,
     downscale_delay: Annotated[float, typer.Option(min=0.0)] = 600.0,
     hold_largest: Annotated[
-        bool, typer.Option("--hold-largest", help="Down to the largest wish of the delay.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--hold-largest/--follow-last",
+            help="Down to the largest wish of the delay (the platform's policy), or to the last.",
+        ),
+    ] = True,
     headroom: Annotated[int, typer.Option(min=0, help="Warm nodes.")] = 0,
     loader: Annotated[
         str, typer.Option(help="streamer, mountpoint, mountpoint-4, nvmeCache or ebs.")

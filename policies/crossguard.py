@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pulumi_policy import (
@@ -133,7 +134,9 @@ def stack_facts() -> tuple[StackFacts | None, tuple[Override, ...], tuple[Waiver
         settings = stack_file.validate(json.loads(written), None)
     except (SettingsError, ValueError):
         return None, (), ()
-    return from_settings(settings), *governance(settings.policy)
+    # The pack lies beside the program, and so beside its stack files; the engine starts it in its own folder.
+    facts = from_settings(settings, folder=Path(__file__).resolve().parent.parent)
+    return facts, *governance(settings.policy)
 
 
 def pack_config(config: Mapping[str, Any]) -> PackConfig:

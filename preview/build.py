@@ -8,10 +8,10 @@ from typing import Any
 
 from components.guard import StackBroken  # first: it puts the rules on the path
 from components.settings import PlatformSettings, stack_file
-from components.sizing.stack import StackSize, size_stack
+from components.sizing.stack import StackSize
 from guardrails.core import Finding, Profile, Severity
 from guardrails.run import check, governance
-from guardrails.stack import from_settings
+from guardrails.stack import StackFacts, from_settings
 from preview.monitor import UNKNOWN, Registration, program_file, run
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,13 +103,15 @@ def build(stack: str, folder: Path = ROOT) -> Preview:
     path = folder / f"Pulumi.{stack}.yaml"
     file = stack_file.read(path)
     settings = stack_file.settings_of(file)
+    facts = from_settings(settings, file=file.name, locate=file.line_of, folder=folder)
+    assert facts.size is not None  # noqa: S101 - facts of a typed stack
     secrets = tuple(settings.needed_secrets)
     config = {stack_file.PLATFORM_KEY: json.dumps(file.platform, default=str)}
     config |= {f"llm-platform:{key}": PLACEHOLDER for key in secrets}
     try:
         monitor = run(program_file(folder / "__main__.py"), stack, config, secrets=tuple(config)[1:])
         registrations, outputs = in_order(monitor.registrations), monitor.outputs
-        findings = findings_of(settings, registrations, file)
+        findings = findings_of(settings, registrations, facts)
     except StackBroken as broken:
         registrations, outputs, findings = (), {}, broken.findings
     return Preview(
@@ -117,17 +119,16 @@ def build(stack: str, folder: Path = ROOT) -> Preview:
         settings=settings,
         registrations=registrations,
         findings=findings,
-        size=size_stack(settings),
+        size=facts.size,
         placeholders=secrets,
         outputs=outputs,
     )
 
 
 def findings_of(
-    settings: PlatformSettings, registrations: tuple[Registration, ...], file: stack_file.StackFile
+    settings: PlatformSettings, registrations: tuple[Registration, ...], facts: StackFacts
 ) -> tuple[Finding, ...]:
     """The findings of all rules on a stack of ours and everything it registers, heaviest first."""
-    facts = from_settings(settings, file=file.name, locate=file.line_of)
     overrides, waivers = governance(settings.policy)
     found = check(
         [_checked(registration) for registration in registrations],

@@ -8,7 +8,7 @@ from components.sizing.price import Dollars
 from guardrails.core import Finding, Severity
 from preview.build import Preview
 from preview.mermaid import diagram
-from preview.shape import cluster_line, count_by_package, model_rows, short_type
+from preview.shape import cluster_line, count_by_package, model_rows, short_type, verdict_of
 from preview.sizes import cost_line, quota_lines, verdict_lines
 
 MARKER = "<!-- llm-platform preview: {stack} -->"  # the workflow finds its own comment by it
@@ -32,9 +32,8 @@ def as_markdown(preview: Preview, base: Mapping[str, Any] | None = None) -> str:
 
 
 def _head(preview: Preview) -> Iterator[str]:
-    verdict = "stops `pulumi up`" if preview.refused else "can be deployed"
     counts = ", ".join(f"{number} {name}" for name, number in count_by_package(preview.registrations).items())
-    yield f"## Stack `{preview.stack}` {verdict}"
+    yield f"## Stack `{preview.stack}` {verdict_of(preview)}"
     yield f"{preview.settings.region}, {cluster_line(preview.settings)}. "
     yield f"{len(preview.registrations)} resources ({counts})." if counts else "Nothing was registered."
 

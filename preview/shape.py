@@ -76,6 +76,11 @@ def endpoint_of(settings: PlatformSettings, model: Model) -> str:
     return f"http{'s' if secure else ''}://{host}/v1{where}"
 
 
+def verdict_of(preview: Preview) -> str:
+    """Whether the stack can go up, as the end of a sentence about it."""
+    return "stops `pulumi up`" if preview.refused else "can be deployed"
+
+
 def cluster_line(settings: PlatformSettings) -> str:
     """The cluster in one line: made here or existing, and its version."""
     if settings.cluster.create:

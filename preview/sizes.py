@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
-from components.facts.instance_types import PRICE_DATE
+from components.facts.instance_types import INSTANCE_TYPES, PRICE_DATE, PRICE_REGION
 from components.sizing.cold_start import ColdStart
+from components.sizing.deployment import Load
 from components.sizing.plan import OnInstance, Verdict
 from components.sizing.price import Dollars, PerMillion
 from components.sizing.report import number, verdict_json
 from components.sizing.speed import Bound, Speed
 from components.sizing.stack import StackSize
 
+# Classes of AWS Spot Advisor: how many of the nodes were interrupted in a month.
+_INTERRUPTED = ("below 5 %", "5 to 10 %", "10 to 15 %", "15 to 20 %", "above 20 %")
 _SECOND = 1000.0  # milliseconds; longer times are shown in seconds
 
 
@@ -19,11 +22,25 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     for one in verdict.on:
         yield f"{one.fit.verdict} on {one.instance_type}: {_memory(one)}"
         if one.speed:
-            yield f"speed of a replica: {_speed(one.speed)}"
+            yield f"speed of a replica with {_load(one.load)}: {_speed(one.speed)}"
         if one.cold_start:
             yield f"cold start {_cold_start(one.cold_start)}"
         if one.usd_per_hour:
             yield f"{dollars(one.usd_per_hour)} an hour and node{_per_million(one.usd_per_million_tokens)}"
+            if one.usd_per_hour.low < one.usd_per_hour.high:  # only spot makes a price a range
+                yield _interruptions(one.instance_type)
+
+
+def _interruptions(instance_type: str) -> str:
+    found = INSTANCE_TYPES[instance_type].interruption_class
+    often = "not recorded" if found is None else f"{_INTERRUPTED[found]} a month in the worst region"
+    return f"spot interruptions of {instance_type}: {often}"
+
+
+def _load(load: Load) -> str:
+    tokens = f"{load.input_tokens:,} tokens in, {load.output_tokens:,} out"
+    many = f"{load.concurrency or 1:g} at a time" if load.rate is None else f"{load.rate:.2g} a second"
+    return f"requests of {tokens}, {many}"
 
 
 def _memory(one: OnInstance) -> str:
@@ -44,10 +61,17 @@ def _speed(speed: Speed) -> str:
 def _range(bound: Bound) -> str:
     """`about 2.4 s (0.4 to 15)`, or the bounds alone where nothing was measured."""
     unit, scale = ("s", _SECOND) if bound.likely >= _SECOND else ("ms", 1.0)
-    span = f"{bound.floor / scale:.3g} to {bound.high / scale:.3g}"
+    span = f"{_figure(bound.floor / scale)} to {_figure(bound.high / scale)}"
     return (
-        f"{span} {unit}" if bound.estimate is None else f"about {bound.estimate / scale:.3g} {unit} ({span})"
+        f"{span} {unit}"
+        if bound.estimate is None
+        else f"about {_figure(bound.estimate / scale)} {unit} ({span})"
     )
+
+
+def _figure(number: float) -> str:
+    """Three digits, and never an exponent."""
+    return f"{number:,.0f}" if number >= _SECOND else f"{number:.3g}"
 
 
 def _cold_start(start: ColdStart) -> str:
@@ -79,7 +103,7 @@ def cost_line(size: StackSize) -> str:
     missing = f"; without a price: {', '.join(size.unpriced)}" if size.unpriced else ""
     return (
         f"instances: {dollars(size.usd_per_month)} a month, from the fewest replicas on the cheapest capacity to every limit "
-        f"on demand (prices of {PRICE_DATE}; EKS, load balancer, NAT, storage and traffic are not counted{missing})"
+        f"on demand (prices of {PRICE_REGION} on {PRICE_DATE} where the stack names none; EKS, load balancer, NAT, storage and traffic are not counted{missing})"
     )
 
 
@@ -94,6 +118,8 @@ def sizing_json(size: StackSize) -> dict[str, Any]:
     return {
         "verdicts": [verdict_json(verdict) for verdict in size.verdicts],
         "usdPerMonth": [number(size.usd_per_month.low), number(size.usd_per_month.high)],
+        "priceRegion": PRICE_REGION,
+        "priceDate": PRICE_DATE.isoformat(),
         "unpriced": list(size.unpriced),
         "nodes": [
             {"name": n.name, "instanceTypes": list(n.instance_types), "least": n.least, "most": n.most}

@@ -1,5 +1,6 @@
 """The preview for a terminal."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Console, RenderableType
@@ -9,7 +10,15 @@ from rich.tree import Tree
 from guardrails.core import Finding, Severity
 from preview.build import Preview, is_kubernetes_object
 from preview.monitor import Registration
-from preview.shape import ModelRow, children, cluster_line, count_by_package, model_rows, short_type
+from preview.shape import (
+    ModelRow,
+    children,
+    cluster_line,
+    count_by_package,
+    model_rows,
+    short_type,
+    verdict_of,
+)
 from preview.sizes import cost_line, quota_lines, verdict_lines
 
 _NOTHING = "No resource was registered: the errors above stop the program first, as in pulumi up."
@@ -45,6 +54,14 @@ def _parts(preview: Preview) -> Iterator[RenderableType]:
         yield from _unknown(preview)
     else:
         yield Text(f"\n{_NOTHING}", style="bold red")
+    yield Text(f"\n{verdict_line(preview)}", style="bold red" if preview.refused else "bold")
+
+
+def verdict_line(preview: Preview) -> str:
+    """The last line: whether the stack can go up, and how many findings stand above."""
+    counts = Counter(finding.severity for finding in preview.findings)
+    found = ", ".join(f"{counts[severity]} {severity.value}" for severity in Severity if counts[severity])
+    return f"Stack {preview.stack} {verdict_of(preview)}. Findings: {found or 'none'}."
 
 
 def _counts(preview: Preview) -> str:

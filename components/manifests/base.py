@@ -1,6 +1,6 @@
 """What all models of a stack share in the cluster: namespaces, priorities, defaults and bounds, secrets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components import conventions
@@ -177,30 +177,87 @@ def host_path_guard(platform: PlatformSettings) -> list[Manifest]:
 
 # Capabilities that a pod may add: for debuggers, for RDMA, for low ports.
 _CAPABILITIES = ("SYS_PTRACE", "IPC_LOCK", "NET_BIND_SERVICE")
+# What the level `baseline` allows (Kubernetes 1.36, Pod Security Standards).
+_SYSCTLS = (
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+)  # fmt: skip
+_SELINUX_TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_OWN, _POD_OWN = "c.securityContext", "object.spec.securityContext"
 
 
 def _host_rules() -> dict[str, str]:
-    """Sentence and CEL over a pod. A host path cannot hold "..": the API server refuses that first."""
-    path, allowed = conventions.NVME_HOST_PATH, ", ".join(f"'{name}'" for name in _CAPABILITIES)
-    context, ephemeral = "has(c.securityContext)", "object.spec.ephemeralContainers"
-    added = f"{context} && has(c.securityContext.capabilities) && has(c.securityContext.capabilities.add)"
-    quiet = (
-        f"!({context} && has(c.securityContext.privileged) && c.securityContext.privileged) && "
-        f"(!({added}) || c.securityContext.capabilities.add.all(x, x in [{allowed}]))"
-    )
-    shared = " && ".join(
-        f"!(has(object.spec.{name}) && object.spec.{name})" for name in ("hostNetwork", "hostPID", "hostIPC")
-    )
+    """Sentence and CEL over a pod: the level `baseline`, but for the cache's folder and a few capabilities.
+
+    A host path cannot hold "..": the API server refuses that first.
+    """
+    path = conventions.NVME_HOST_PATH
+    sysctls = f"{_POD_OWN}.sysctls.all(x, x.name in {_words(_SYSCTLS)})"
     return {
         f"a pod of this namespace mounts nothing of the node but {path}": (
             "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath) || "
             f"v.hostPath.path == '{path}' || v.hostPath.path.startsWith('{path}/'))"
         ),
         f"a container of this namespace is not privileged and adds no capability but {', '.join(_CAPABILITIES)}": (
-            f"variables.containers.all(c, {quiet}) && (!has({ephemeral}) || {ephemeral}.all(c, {quiet}))"
+            _each_container(
+                _unless(_OWN, "privileged", f"!{_OWN}.privileged"),
+                _unless(
+                    _OWN,
+                    "capabilities",
+                    "add",
+                    f"{_OWN}.capabilities.add.all(x, x in {_words(_CAPABILITIES)})",
+                ),
+                _unless(_OWN, "procMount", f"{_OWN}.procMount == 'Default'"),
+            )
         ),
-        "a pod of this namespace shares no namespace of the node": shared,
+        "a pod of this namespace shares no namespace of the node": " && ".join(
+            f"!(has(object.spec.{name}) && object.spec.{name})"
+            for name in ("hostNetwork", "hostPID", "hostIPC")
+        ),
+        "a container of this namespace takes no port of the node": _each_container(
+            "(!has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))"
+        ),
+        "a pod of this namespace keeps the confinement of its container runtime (SELinux, AppArmor, seccomp)": (
+            f"{_confined(_POD_OWN)} && {_each_container(_confined(_OWN))}"
+        ),
+        "a pod of this namespace sets only sysctls of its own namespaces": _unless(
+            _POD_OWN, "sysctls", sysctls
+        ),
     }
+
+
+def _confined(context: str) -> str:
+    """That a security context, of a pod or of a container, takes nothing off."""
+    linux = f"{context}.seLinuxOptions"
+    return " && ".join(
+        (
+            _unless(context, "seLinuxOptions", "type", f"{linux}.type in {_words(_SELINUX_TYPES)}"),
+            _unless(context, "seLinuxOptions", "user", f"{linux}.user == ''"),
+            _unless(context, "seLinuxOptions", "role", f"{linux}.role == ''"),
+            _unless(context, "appArmorProfile", f"{context}.appArmorProfile.type != 'Unconfined'"),
+            _unless(context, "seccompProfile", f"{context}.seccompProfile.type != 'Unconfined'"),
+            _unless(context, "windowsOptions", "hostProcess", f"!{context}.windowsOptions.hostProcess"),
+        )
+    )
+
+
+def _unless(context: str, *steps_and_rule: str) -> str:
+    """CEL that holds where a field below a security context is not set, or as a rule says."""
+    *steps, rule = steps_and_rule
+    paths = [context, *(f"{context}.{'.'.join(steps[: n + 1])}" for n in range(len(steps)))]
+    return f"({' || '.join(f'!has({path})' for path in paths)} || {rule})"
+
+
+def _each_container(*rules: str) -> str:
+    """CEL that holds for every container `c`. Ephemeral ones are of another type, so they are no part of the variable."""
+    every, ephemeral = " && ".join(rules), "object.spec.ephemeralContainers"
+    return f"variables.containers.all(c, {every}) && (!has({ephemeral}) || {ephemeral}.all(c, {every}))"
+
+
+def _words(words: Iterable[str]) -> str:
+    return f"[{', '.join(repr(word) for word in words)}]"
 
 
 def _namespace(name: str, level: str) -> Manifest:

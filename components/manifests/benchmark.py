@@ -6,6 +6,7 @@ from typing import Any
 from components import conventions
 from components.manifests.code import CODE_HASH, code_config_map, hash_of
 from components.manifests.images import serving_image
+from components.manifests.network_policies import closed, from_monitoring, to_model
 from components.manifests.placement import cpu_selector
 from components.manifests.pods import confined
 from components.manifests.ray_service import service_name
@@ -14,6 +15,7 @@ from components.settings.platform import PlatformSettings
 
 Manifest = dict[str, Any]
 
+FILES = ("endpoint_keys.py", "run_benchmark.py", "words.py")
 PROMPTS = 1000
 PORT = 8080
 _TIMEOUT = 3600
@@ -33,11 +35,11 @@ class Load:
 
 
 def benchmark(model: Model, platform: PlatformSettings, load: Load) -> list[Manifest]:
-    """The code, the Job or CronJob and, where the stack has monitoring, a monitor of its pods."""
+    """The code, what its pods may reach, the Job or CronJob and, where the stack has monitoring, a monitor of its pods."""
     # Not the model's own instance label: its Services and disruption budgets would count these pods.
     labels = conventions.labels("vllm-bench", "benchmark", f"{model.name}-benchmark")
     name = f"{model.name}-benchmark"
-    code = code_config_map(("run_benchmark.py",), name, platform.namespace, labels)
+    code = code_config_map(FILES, name, platform.namespace, labels)
     template = {
         "metadata": {"labels": labels, "annotations": {CODE_HASH: hash_of(code)}},
         "spec": _pod(model, platform, load, name),
@@ -50,7 +52,15 @@ def benchmark(model: Model, platform: PlatformSettings, load: Load) -> list[Mani
     }
     metadata = {"name": name, "namespace": platform.namespace, "labels": labels}
     monitor = [_monitor(metadata, platform)] if platform.observability.enabled else []
-    return [code, _job(metadata, job, load), *monitor]
+    return [code, _policy(name, labels, model, platform), _job(metadata, job, load), *monitor]
+
+
+def _policy(name: str, labels: dict[str, str], model: Model, platform: PlatformSettings) -> Manifest:
+    """Its pods reach the model's API and nothing else; Prometheus reaches their figures."""
+    policy = closed(name, labels, platform, to_model(model))
+    if platform.observability.enabled:
+        policy["spec"]["ingress"] = [from_monitoring(PORT)]
+    return policy
 
 
 def _job(metadata: Manifest, job: Manifest, load: Load) -> Manifest:
@@ -123,13 +133,12 @@ def _pod(model: Model, platform: PlatformSettings, load: Load, code_name: str) -
 
 
 def _arguments(model: Model, load: Load) -> list[str]:
-    """Text of random words: the tokenizer of the model is not at hand here, so the engine counts the tokens."""
+    """Text of random words (`in_cluster/words.py`): the tokenizer of the model is not at hand here."""
     limit = [] if load.concurrency is None else ["--max-concurrency", str(load.concurrency)]
     return [
         *("--backend", "openai"),
         *("--base-url", f"http://{service_name(model)}:{conventions.SERVE_PORT}"),
         *("--model", model.api_name),
-        "--skip-tokenizer-init",
         *("--dataset-name", "random"),
         *("--random-input-len", str(load.tokens_in)),
         *("--random-output-len", str(load.tokens_out)),
@@ -141,7 +150,7 @@ def _arguments(model: Model, load: Load) -> list[str]:
 
 
 def _key(platform: PlatformSettings) -> list[Manifest]:
-    """The first line of the mounted keys would do; as a variable it is what the tool reads."""
+    """All keys; the script gives the tool the first."""
     if platform.endpoint is None or not platform.endpoint.keys:
         return []
     secret, key = conventions.SECRETS["endpointKeys"]

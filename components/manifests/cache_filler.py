@@ -7,6 +7,7 @@ from typing import Any
 from components import conventions
 from components.manifests.code import CODE_HASH, code_config_map, hash_of
 from components.manifests.images import serving_image
+from components.manifests.network_policies import closed
 from components.manifests.placement import gpu_tolerations, pool_selector
 from components.manifests.pods import confined
 from components.manifests.weights import claim_name, hub_source, remote_source
@@ -22,7 +23,7 @@ _TIMEOUT = 3600  # seconds that Pulumi waits for all running nodes to be filled
 
 
 def cache_filler(pool: GpuPool, models: Iterable[Model], platform: PlatformSettings) -> list[Manifest]:
-    """DaemonSet that copies the models cached on a pool's nodes, and its code; nothing where no model is cached.
+    """DaemonSet that copies the models cached on a pool's nodes, its code and its policy; nothing where no model is cached.
 
     It is ready on a node when all of the node's models are there. All nodes fill at once after a change, and Pulumi
     waits for them, so the Serve document names a revision only after it is on every running node.
@@ -34,6 +35,7 @@ def cache_filler(pool: GpuPool, models: Iterable[Model], platform: PlatformSetti
     code = code_config_map(("cache_filler.py",), name, platform.namespace, labels)
     return [
         code,
+        closed(name, labels, platform),
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",

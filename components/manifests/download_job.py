@@ -6,6 +6,7 @@ from typing import Any
 from components import conventions
 from components.manifests.code import code_config_map
 from components.manifests.images import serving_image
+from components.manifests.network_policies import closed, to_aws_and_hub
 from components.manifests.placement import cpu_selector
 from components.manifests.pods import confined
 from components.manifests.weights import bucket_of, hub_source, weights_prefix
@@ -20,7 +21,7 @@ _TIMEOUT = 4 * 3600  # seconds; 405B in FP8 at 100 MB/s takes a little more than
 
 
 def download_job(model: Model, platform: PlatformSettings, bucket: Any) -> list[Manifest]:
-    """Job that brings a model from Hugging Face into the bucket, and its code; nothing where the bucket has it already.
+    """Job that brings a model from Hugging Face into the bucket, its code and its policy; nothing where the bucket has it already.
 
     Its name holds the commit, for a Job cannot be changed; it does nothing where the revision is whole.
     """
@@ -38,6 +39,7 @@ def download_job(model: Model, platform: PlatformSettings, bucket: Any) -> list[
     digest = hashlib.sha256(f"{hub.repository}@{hub.revision}>{weights_prefix(model)}".encode()).hexdigest()
     return [
         code,
+        closed(f"{model.name}-download", labels, platform, to_aws_and_hub()),
         {
             "apiVersion": "batch/v1",
             "kind": "Job",

@@ -7,8 +7,9 @@ replica over several nodes has as many pause pods as it has worker pods.
 from typing import Any
 
 from components import conventions, pins
-from components.manifests.images import reference
+from components.manifests.images import reference, registry_of
 from components.manifests.monitoring import prometheus_address
+from components.manifests.network_policies import closed
 from components.manifests.placement import SYSTEM_NODES_PREFERRED, gpu_tolerations, pool_selector
 from components.manifests.pods import confined
 from components.manifests.worker_size import worker_resources
@@ -27,8 +28,9 @@ _COOLDOWN = 600
 
 def chart_values(images: ImageSettings) -> Manifest:
     """Values of KEDA's chart."""
+    registry = registry_of("ghcr.io", images)
     return {
-        **({"global": {"image": {"registry": images.mirror}}} if images.mirror else {}),
+        **({"global": {"image": {"registry": registry}}} if registry else {}),
         "affinity": SYSTEM_NODES_PREFERRED,
         "resources": {
             part: {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
@@ -38,7 +40,7 @@ def chart_values(images: ImageSettings) -> Manifest:
 
 
 def objects(platform: PlatformSettings) -> list[Manifest]:
-    """The pause Deployment and its ScaledObject; nothing where the stack holds no headroom.
+    """The pause Deployment, what keeps its pods from the network, and its ScaledObject; nothing where the stack holds no headroom.
 
     Raises:
         KeyError: the model or its pool is not in the stack (guardrails refuse that first).
@@ -50,7 +52,13 @@ def objects(platform: PlatformSettings) -> list[Manifest]:
     pool = platform.pool_of(model)
     if pool is None:  # CPU nodes start in seconds and need no headroom
         return []
-    return [pause_deployment(model, pool, platform), scaled_object(settings, model, platform)]
+    name = _name(model)
+    labels = conventions.labels("headroom", "pause", name)
+    return [
+        closed(name, labels, platform),
+        pause_deployment(model, pool, platform),
+        scaled_object(settings, model, platform),
+    ]
 
 
 def pause_deployment(model: Model, pool: GpuPool, platform: PlatformSettings) -> Manifest:

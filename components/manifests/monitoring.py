@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components import conventions
+from components.manifests.images import registry_of
 from components.manifests.placement import SYSTEM_NODES_PREFERRED
 from components.settings.cluster import ImageSettings
 from components.settings.extras import ObservabilitySettings
@@ -38,11 +39,16 @@ def chart_values(settings: ObservabilitySettings, images: ImageSettings) -> Mani
     any_namespace = ("podMonitor", "serviceMonitor", "rule", "probe", "scrapeConfig")
     size = int(settings.storage.removesuffix("Gi"))
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": settings.storage}}}
+    quay, kubernetes, hub = (
+        None if images.mirror else registry_of(host, images)
+        for host in ("quay.io", "registry.k8s.io", "docker.io")
+    )
     return {
         "fullnameOverride": "kube-prometheus-stack",  # the address in conventions is built on it
         **({"global": {"imageRegistry": images.mirror}} if images.mirror else {}),
         "prometheus": {
             "prometheusSpec": {
+                **_from(quay),
                 # Otherwise only what carries the chart's release label is scraped, and ours is silently left out.
                 **{f"{kind}SelectorNilUsesHelmValues": False for kind in any_namespace},
                 "retention": f"{settings.retention_days}d",
@@ -52,13 +58,23 @@ def chart_values(settings: ObservabilitySettings, images: ImageSettings) -> Mani
                 "affinity": SYSTEM_NODES_PREFERRED,
             }
         },
-        "prometheusOperator": {"affinity": SYSTEM_NODES_PREFERRED},
-        "alertmanager": {"alertmanagerSpec": {"affinity": SYSTEM_NODES_PREFERRED}},
-        "kube-state-metrics": {"affinity": SYSTEM_NODES_PREFERRED},
-        "grafana": _grafana(),
+        "prometheusOperator": {
+            **_from(quay),
+            **({"prometheusConfigReloader": _from(quay)} if quay else {}),
+            "affinity": SYSTEM_NODES_PREFERRED,
+        },
+        "alertmanager": {"alertmanagerSpec": {**_from(quay), "affinity": SYSTEM_NODES_PREFERRED}},
+        "kube-state-metrics": {**_from(kubernetes), "affinity": SYSTEM_NODES_PREFERRED},
+        **({"prometheus-node-exporter": _from(quay)} if quay else {}),
+        "grafana": {**_from(hub), **_grafana()},
         **{component: {"enabled": False} for component in _HIDDEN},
         "defaultRules": {"rules": dict.fromkeys(_HIDDEN_RULES, False)},
     }
+
+
+def _from(registry: str | None) -> Manifest:
+    """Where a part's own image comes from; the chart keeps its name and tag."""
+    return {"image": {"registry": registry}} if registry else {}
 
 
 def pod_monitors(platform: PlatformSettings) -> list[Manifest]:

@@ -4,8 +4,10 @@ A rule about one value stands here with its type, a rule about the keys of one b
 meaning across blocks live in `policies/guardrails`.
 """
 
+import difflib
 import ipaddress
 import re
+import zoneinfo
 from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Annotated, Final, Self
@@ -92,6 +94,25 @@ def day(value: object) -> object:
     except ValueError:
         message = f'"{value}" is not a date in quotes like "2027-01-31"'
         raise ValueError(message) from None
+
+
+def time_zone(text: str) -> str:
+    """Refuse a zone that the time zone database has not; where the machine has no database, the form must do."""
+    if _is_zone(text) or not _is_zone("America/New_York"):
+        return text
+    close = difflib.get_close_matches(text, zoneinfo.available_timezones(), n=1)
+    message = f'"{text}" is not in the time zone database; ' + (
+        f"did you mean {close[0]}?" if close else "write a zone like America/Los_Angeles"
+    )
+    raise ValueError(message)
+
+
+def _is_zone(text: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
+        return False
+    return True
 
 
 # Minute, hour, day, month, weekday: the largest number of each (KEDA's and Karpenter's cron, five fields).

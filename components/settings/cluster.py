@@ -22,6 +22,14 @@ from components.settings.base import (
     form,
 )
 
+Principal = Annotated[
+    str,
+    form(
+        r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[A-Za-z0-9+=,.@_/-]+$",
+        "the ARN of a role or user like arn:aws:iam::111122223333:role/platform-admin",
+    ),
+]
+
 
 class Operator(StrEnum):
     """Whether an operator of an existing cluster is installed by this stack or is there already."""
@@ -86,7 +94,7 @@ class CreateCluster(Settings):
         str, form(r"^1\.[0-9]{2}$", 'a minor version of Kubernetes in quotes like "1.36"')
     ] = pins.KUBERNETES_DEFAULT
     endpoint_access: EndpointAccess = EndpointAccess()
-    administrators: tuple[Arn, ...] = Field(
+    administrators: tuple[Principal, ...] = Field(
         default=(),
         description="IAM roles and users that may do everything in the cluster, beside the one that makes it.",
     )
@@ -186,6 +194,29 @@ class PullThroughCache(Settings):
     region: Region = Field(description="Region of that registry; nodes pull fastest from their own.")
     docker_hub_prefix: RepositoryPrefix = "docker-hub"  # the names that AWS's console proposes
     public_ecr_prefix: RepositoryPrefix = "ecr-public"
+    # Operators' images come from these; unset, because an account that caches Docker Hub need not cache them. ECR has no
+    # rule for nvcr.io, so the exporter of GPU metrics always comes from there.
+    kubernetes_prefix: RepositoryPrefix | None = Field(
+        default=None, description="Of a rule for registry.k8s.io; unset: pulled from there."
+    )
+    quay_prefix: RepositoryPrefix | None = Field(
+        default=None, description="Of a rule for quay.io (KubeRay, Prometheus); unset: pulled from there."
+    )
+    github_prefix: RepositoryPrefix | None = Field(
+        default=None, description="Of a rule for ghcr.io (KEDA); unset: pulled from there."
+    )
+
+    @property
+    def prefixes(self) -> dict[str, str]:
+        """Prefix of each registry that has a rule."""
+        rules = {
+            "docker.io": self.docker_hub_prefix,
+            "public.ecr.aws": self.public_ecr_prefix,
+            "registry.k8s.io": self.kubernetes_prefix,
+            "quay.io": self.quay_prefix,
+            "ghcr.io": self.github_prefix,
+        }
+        return {host: prefix for host, prefix in rules.items() if prefix}
 
 
 class ImageSettings(Settings):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from components.settings.base import (
     Arn,
@@ -20,13 +20,23 @@ from components.settings.base import (
     Settings,
     Text,
     form,
+    time_zone,
 )
 
 Host = Annotated[
     str, form(r"^[a-z0-9-]+(\.[a-z0-9-]+)+$", "a host name in lower case like llm.example.com", longest=253)
 ]
 TimeZone = Annotated[
-    str, form(r"^(UTC|[A-Za-z]+(/[A-Za-z0-9_+-]+)+)$", "a time zone like UTC or America/Los_Angeles")
+    str,
+    form(r"^(UTC|[A-Za-z]+(/[A-Za-z0-9_+-]+)+)$", "a time zone like UTC or America/Los_Angeles"),
+    AfterValidator(time_zone),
+]
+Certificate = Annotated[
+    str,
+    form(
+        r"^arn:aws[a-z-]*:acm:[a-z0-9-]+:[0-9]{12}:certificate/[A-Za-z0-9-]+$",
+        "the ARN of a certificate of ACM like arn:aws:acm:us-west-2:111122223333:certificate/8f4d2a60",
+    ),
 ]
 PrometheusAddress = Annotated[
     str,
@@ -50,7 +60,7 @@ class EndpointSettings(Settings):
 
     host: Host = Field(description="Host name of the stack; each model answers at <model>.<host>.")
     scheme: Scheme = Field(default=Scheme.INTERNAL, description="Within the VPC, or open to the internet.")
-    certificate_arn: Arn | None = Field(
+    certificate_arn: Certificate | None = Field(
         default=None, description="Certificate of ACM for *.<host>; unset: plain HTTP."
     )
     cidrs: tuple[Cidr, ...] = Field(
@@ -60,7 +70,7 @@ class EndpointSettings(Settings):
         default=False, description="Callers need a key of the secret llm-platform:endpointKeys."
     )
     idle_timeout: Annotated[int, Field(ge=60, le=4000, description="Seconds.")] = (
-        300  # streams pause; the ALB's own 60 s would cut them
+        600  # as long as a request (timeouts.request): what is not streamed sends nothing before its end
     )
 
 

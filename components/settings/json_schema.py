@@ -18,7 +18,7 @@ _SECRETS: Final = {
     "huggingFaceToken": "Token of Hugging Face, for gated models.",
     "rayAuthToken": "What Ray's own ports ask for, where a model has rayToken: true.",
     "endpointKeys": "Keys of the callers, separated by commas, where endpoint.keys is true.",
-    "redisPassword": "Password of the Redis that keeps the heads' state.",
+    "redisPassword": "Password of the Redis that keeps the heads' state: 16 to 128 characters without @, \" and /.",
 }
 
 

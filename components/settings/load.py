@@ -1,6 +1,7 @@
 """The settings as the running Pulumi program gets them. The only module of settings that imports Pulumi."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from components.settings import stack_file
 from components.settings.platform import PlatformSettings
 from components.settings.problems import Problem, SettingsError, shown_words
 
+# What ElastiCache takes for a password of Redis (pulumi-aws, ReplicationGroup.authToken).
+_REDIS_PASSWORD = re.compile(r"(?![^@\"/]*[@\"/])[!-~]{16,128}", re.ASCII)
 _NAME = stack_file.PLATFORM_KEY.removeprefix(stack_file.PREFIX)
 
 
@@ -70,7 +73,7 @@ def load_secrets(settings: PlatformSettings) -> Mapping[str, pulumi.Output[str]]
     """The secrets that the stack needs, by their config key.
 
     Raises:
-        StackRefused: naming every missing one and the command that sets it.
+        StackRefused: naming every missing one and the command that sets it, or a password that Redis would not take.
     """
     config = pulumi.Config(conventions.PROJECT)
     needed = settings.needed_secrets
@@ -83,6 +86,12 @@ def load_secrets(settings: PlatformSettings) -> Mapping[str, pulumi.Output[str]]
             for key in missing
         )
         raise StackRefused("\n".join(lines))
+    if settings.makes_redis and not _REDIS_PASSWORD.fullmatch(config.require("redisPassword")):
+        key = f"{stack_file.PREFIX}redisPassword"
+        raise StackRefused(
+            f'{name}: {key}: ElastiCache takes 16 to 128 printable characters without spaces, @, " and / ; '
+            f"set another with: pulumi config set --secret {key}"
+        )
     return {key: config.require_secret(key) for key in needed}
 
 

@@ -99,6 +99,11 @@ class PlatformSettings(Settings):
         return f"{model.name}.{self.endpoint.host}" if self.endpoint else None
 
     @property
+    def makes_redis(self) -> bool:
+        """Whether a model keeps its head's state in a Redis that the stack makes."""
+        return any(model.redis is not None and model.redis.address is None for model in self.models)
+
+    @property
     def needed_secrets(self) -> dict[str, str]:
         """Secrets (config keys) that this stack needs, each with the reason."""
         reasons = {

@@ -77,6 +77,12 @@ class DataVolume(Settings):
     iops: Annotated[int, Field(ge=3000, le=80000, description="Reads and writes a second.")] = 10000
     throughput: Annotated[int, Field(ge=125, le=2000, description="MiB/s")] = 1000
 
+    def faults(self) -> Iterable[Fault]:
+        """EBS refuses a gp3 volume with more throughput than a quarter of a MiB/s for each operation."""
+        if self.throughput * 4 > self.iops:
+            message = f"throughput {self.throughput} needs at least {self.throughput * 4} iops, and they are {self.iops}; raise iops or lower throughput"
+            yield self.written("throughput", "iops"), message
+
 
 class Efa(Settings):
     """EFA network interfaces, for models over several nodes only."""

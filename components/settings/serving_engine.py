@@ -6,5 +6,5 @@ from components.settings.pools import GpuPool
 
 
 def engine_of(model: Model, pool: GpuPool | None) -> pins.Engine:
-    """The serving image's contract: AWS's own image only where a model spans nodes with EFA, else the newest pair."""
-    return pins.SERVING_EFA if model.pipeline_parallel > 1 and pool is not None and pool.efa else pins.SERVING
+    """The pinned engine of a model on its pool."""
+    return pins.engine(stages=model.pipeline_parallel, efa=pool is not None and pool.efa is not None)

@@ -7,16 +7,15 @@ delays the way Serve does: a wish must last before it is followed.
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
     """Limits and delays. `policy` is "queue" (the platform's) or "requests" (Ray Serve's own).
 
-    With `hold_largest` the target goes down to the largest wish of the downscale delay; Ray Serve itself goes down to
-    the last one, which in a noisy load is often too few.
+    With `hold_largest`, as the platform's policy does, the target goes down to the largest wish since it was last
+    needed; Ray Serve itself goes down to the last one, which in a noisy load is often too few.
     """
 
     min_replicas: int = 1
@@ -31,7 +30,7 @@ class Scaling:
     waiting_per_replica: float = 5.0
     kv_cache_target: float = 0.85
     request_timeout_s: float = 600.0
-    hold_largest: bool = False
+    hold_largest: bool = True  # the queue policy only; Ray Serve's own holds nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,39 +73,34 @@ def queue_wanted(scaling: Scaling, seen: Seen) -> int:
 class Decision:
     """The target number of replicas over time. Call `update` at every tick.
 
-    `wishes` are (time, wanted) of the last downscale delay.
+    `largest` is the largest wish of those below the target since it was last needed.
     """
 
     scaling: Scaling
     target: int
     up_since: float | None = None
     down_since: float | None = None
-    wishes: deque[tuple[float, int]] = field(default_factory=deque)
+    largest: int | None = None
 
     def update(self, now: float, wanted: int) -> int:
         """Follow a wish once it has lasted for its delay; the target after this tick."""
-        wanted = min(self.scaling.max_replicas, max(self.scaling.min_replicas, wanted))
-        if self.scaling.hold_largest:
-            wanted = self._largest(now, wanted)
+        wanted = self._held(min(self.scaling.max_replicas, max(self.scaling.min_replicas, wanted)))
         self.up_since = _since(self.up_since, now, lasting=wanted > self.target)
         self.down_since = _since(self.down_since, now, lasting=wanted < self.target)
         if self.up_since is not None and now - self.up_since >= self.scaling.upscale_delay_s:
             self.target, self.up_since = wanted, None
-        elif self.down_since is not None and now - self.down_since >= self._downscale_delay:
-            self.target, self.down_since = wanted, None
+        elif self.down_since is not None and now - self.down_since >= self.scaling.downscale_delay_s:
+            self.target, self.down_since, self.largest = wanted, None, None
         return self.target
 
-    @property
-    def _downscale_delay(self) -> float:
-        """A held wish has waited already."""
-        return 0.0 if self.scaling.hold_largest else self.scaling.downscale_delay_s
-
-    def _largest(self, now: float, wanted: int) -> int:
-        """The largest wish of the downscale delay, this one included."""
-        self.wishes.append((now, wanted))
-        while self.wishes[0][0] < now - self.scaling.downscale_delay_s:
-            self.wishes.popleft()
-        return max(wish for _, wish in self.wishes)
+    def _held(self, wanted: int) -> int:
+        """The wish that the policy tells Serve."""
+        holds = self.scaling.hold_largest and self.scaling.policy == "queue"
+        if not holds or wanted >= self.target:
+            self.largest = None
+            return wanted
+        self.largest = max(wanted, self.largest or 0)
+        return self.largest
 
 
 def _since(since: float | None, now: float, *, lasting: bool) -> float | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from components.facts.instance_types import INSTANCE_TYPES
 from components.sizing.calibration import Calibration
 from components.sizing.cold_start import ColdStart, Span
+from components.sizing.deployment import Load
 from components.sizing.fit import Fit
 from components.sizing.fixes import Fix
 from components.sizing.plan import OnInstance, Verdict
@@ -116,10 +118,20 @@ def replicas_json(wanted: Replicas | None) -> dict[str, Any] | None:
     }
 
 
+def load_json(load: Load) -> dict[str, Any]:
+    """What one replica gets: the load that speed and price are for."""
+    return {
+        "input_tokens": load.input_tokens,
+        "output_tokens": load.output_tokens,
+        "concurrency": load.concurrency,
+        "rate": load.rate,
+    }
+
+
 def instance_json(one: OnInstance) -> dict[str, Any]:
     """Everything about a model on one instance type: the object that `llmp size --json` prints."""
     notes = list(one.cold_start.notes) if one.cold_start else []
-    said = speed_json(one.speed)
+    said, known = speed_json(one.speed), INSTANCE_TYPES.get(one.instance_type)
     return {
         "instance_type": one.instance_type,
         **fit_json(one.fit),
@@ -127,6 +139,8 @@ def instance_json(one: OnInstance) -> dict[str, Any]:
         "notes": [*said["notes"], *notes],
         "price_per_million_output_tokens": per_million(one.usd_per_million_tokens),
         "usd_per_hour": dollars(one.usd_per_hour),
+        "spot_interruption_class": known.interruption_class if known else None,
+        "load": load_json(one.load),
         "replicas": replicas_json(one.replicas),
         **cold_start_json(one.cold_start),
         "reasons": list(one.fit.reasons),

@@ -164,7 +164,7 @@ def knobs(scaling: Scaling, nodes: NodeModel) -> dict[str, tuple[Scaling, NodeMo
     changed = {
         "one more warm node": (scaling, replace(nodes, headroom=nodes.headroom + 1)),
         "weights and engine start twice as fast": (scaling, replace(nodes, start=half)),
-        "down to the largest wish, not the last": (replace(scaling, hold_largest=True), nodes),
+        "down to the last wish, as Ray Serve does": (replace(scaling, hold_largest=False), nodes),
         "target a quarter lower": (replace(scaling, target_ongoing_requests=target * 0.75), nodes),
         "one more replica at least": (replace(scaling, min_replicas=scaling.min_replicas + 1), nodes),
     }

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from components.facts.instance_types import INSTANCE_TYPES
+from components.facts.models import ModelShape
 from components.quantities import quantity
 from components.settings import PlatformSettings
 from components.settings.models import Loader, Model, ServingMode
@@ -43,11 +45,11 @@ class StackSize:
     quotas: tuple[QuotaNeed, ...]
 
 
-def size_stack(settings: PlatformSettings) -> StackSize:
-    """Size every model of a stack, and the stack as a whole."""
+def size_stack(settings: PlatformSettings, folder: Path | None = None) -> StackSize:
+    """Size every model of a stack, and the stack as a whole. A model's config.json lies in `folder`."""
     groups = tuple(node_groups(settings))
     cost, unpriced = monthly(groups, prices_of(settings))
-    plans = [plan for model in settings.models if (plan := plan_of(model, settings)) is not None]
+    plans = [plan for model in settings.models if (plan := plan_of(model, settings, folder)) is not None]
     return StackSize(
         verdicts=tuple(verdict(plan) for plan in plans),
         usd_per_month=cost,
@@ -63,13 +65,13 @@ def prices_of(settings: PlatformSettings) -> Mapping[str, float]:
     return settings.budget.prices if settings.budget else NO_PRICES
 
 
-def plan_of(model: Model, settings: PlatformSettings) -> ModelPlan | None:
+def plan_of(model: Model, settings: PlatformSettings, folder: Path | None = None) -> ModelPlan | None:
     """What sizing is told of a model; None for one on CPU or on a pool that cannot be sized (a rule says why)."""
     pool = next((pool for pool in settings.gpu_pools if pool.name == model.pool), None)
     if pool is None or not all(_has_gpus(name) for name in pool.instance_types):
         return None
     try:
-        shape = model_named(model.architecture)
+        shape = shape_of(model.architecture, folder)
     except ValueError:
         return None  # the rule on architectures names it, with its line
     engine, scaling, wanted = model.engine, model.scaling, model.objective
@@ -100,6 +102,22 @@ def plan_of(model: Model, settings: PlatformSettings) -> ModelPlan | None:
         volume_mib_per_s=pool.data_volume.throughput,
         prices=prices_of(settings),
     )
+
+
+def shape_of(architecture: str, folder: Path | None = None) -> ModelShape:
+    """The shape of a model of a stack: a known one, or that of the config.json beside the stack file.
+
+    Raises ValueError with what is wrong; the file is named as the stack names it.
+    """
+    if not architecture.endswith(".json"):
+        return model_named(architecture)
+    path = str((folder or Path()) / architecture)
+    try:
+        return model_named(path)
+    except ValueError as error:
+        raise ValueError(str(error).replace(path, architecture)) from None
+    except (TypeError, AttributeError, ZeroDivisionError):
+        raise ValueError(f"{architecture}: a size in it is not a number above zero") from None
 
 
 def _has_gpus(instance_type: str) -> bool:

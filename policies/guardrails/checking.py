@@ -12,7 +12,7 @@ from guardrails.world import EngineDefaults
 
 @dataclass(slots=True)
 class Result:
-    """What was found, and what could not be read."""
+    """What was found, and what could not be read. `objects` counts stacks too."""
 
     findings: list[Finding] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
@@ -22,10 +22,15 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """2: something could not be read; 1: an error was found; 0: neither."""
-        if self.unread:
+        """2: something could not be read, or nothing was there; 1: an error was found; 0: neither."""
+        if self.unread or self.is_empty:
             return 2
         return int(any(finding.severity is Severity.ERROR for finding in self.findings))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was there to check. What is passed over with a note counts as something."""
+        return not (self.objects or self.unread or self.notes)
 
     def count(self, severity: Severity) -> int:
         """Findings of a severity."""
@@ -60,7 +65,8 @@ def check_inputs(
     today: date | None = None,
 ) -> Result:
     """Check what was read."""
-    result = Result(files=len(inputs), objects=sum(len(item.sources) for item in inputs))
+    counts = [len(item.sources) + len(item.stacks) for item in inputs]
+    result = Result(files=len(inputs), objects=sum(counts))
     kept: dict[tuple[object, ...], Finding] = {}
     for item in inputs:
         result.unread += item.unread

@@ -93,12 +93,13 @@ class Engine:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether it runs without a GPU."""
+        """Whether it runs without a GPU: as its own config says, else as the stack does."""
+        kind = get(self.config.body, "accelerator_config", "kind") if self.config is not None else None
+        if kind is not None:
+            return bool(kind == "cpu")
         if self.model is not None:
             return self.model.pool is None
-        if self.config is not None:
-            return get(self.config.body, "accelerator_config", "kind") == "cpu"
-        return self.pod is not None and self.pod.gpus == 0
+        return self.config is None and self.pod is not None and self.pod.gpus == 0
 
     @cached_property
     def shape(self) -> Shape | None:

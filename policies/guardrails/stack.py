@@ -6,16 +6,18 @@ the path of its setting, so that a finding can show the line of `Pulumi.prod.yam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from components import pins
+from components.facts.instance_types import INSTANCE_TYPES
 from components.facts.models import ModelShape
+from components.manifests.weights import bucket_of
+from components.manifests.worker_size import worker_resources
 from components.quantities import quantity_or_none, seconds_or_none
-from components.sizing.inputs import model_named
-from components.sizing.stack import StackSize, size_stack
+from components.sizing.stack import StackSize, shape_of, size_stack
 from guardrails.core import Path
 from guardrails.objects import Locate
 from guardrails.taints import Taint
@@ -76,6 +78,10 @@ class ModelFacts:
     )  # params_b, layers, kv_heads … where they are given
     known: ModelShape | None = None  # of a config.json beside the stack file
     shape_problem: str = ""  # why that file tells nothing
+    shm: float | None = None  # bytes of /dev/shm
+    memory: float | None = (
+        None  # bytes of a worker, on the smallest type of its pool; None where one is not known
+    )
     pool: str | None = None
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
@@ -128,6 +134,7 @@ class StackFacts:
     headroom_replicas: int = 0
     has_runai: bool = True
     own_image: bool = False
+    aws_needs: tuple[tuple[Path, str], ...] = ()  # settings that make something in AWS, and what asks for it
     plain: Mapping[str, object] = field(
         default_factory=dict
     )  # the settings as written, for rules about any text
@@ -143,9 +150,9 @@ class StackFacts:
 
 
 def engine_of(stack: StackFacts, model: ModelFacts) -> pins.Engine:
-    """The pinned engine that serves a model: AWS's image where it uses EFA over several nodes."""
+    """The pinned engine that serves a model."""
     pool = stack.pool(model.pool)
-    return pins.SERVING_EFA if pool and pool.efa and model.pipeline_parallel > 1 else pins.SERVING
+    return pins.engine(stages=model.pipeline_parallel, efa=bool(pool and pool.efa))
 
 
 def from_settings(
@@ -160,7 +167,7 @@ def from_settings(
     `folder` is where the stack file lies (the working directory by default): a model's config.json is beside it.
     """
     create, endpoint, headroom = settings.cluster.create, settings.endpoint, settings.headroom
-    cpu = settings.cpu_pool
+    cpu, pools = settings.cpu_pool, {pool.name: pool for pool in settings.gpu_pools}
     return StackFacts(
         env=settings.policy.environment,
         region=settings.region,
@@ -168,14 +175,17 @@ def from_settings(
         kubernetes=create.kubernetes_version if create else None,
         pools=tuple(_gpu_pool(pool, index) for index, pool in enumerate(settings.gpu_pools)),
         cpu_pool=_cpu_pool(cpu) if cpu else None,
-        models=tuple(_model(model, index, folder or FilePath()) for index, model in enumerate(settings.models)),
+        models=tuple(
+            _model(model, index, folder or FilePath(), pools.get(model.pool or "")) for index, model in enumerate(settings.models)
+        ),
         endpoint=_endpoint(endpoint) if endpoint else None,
         headroom_model=headroom.model if headroom else None,
         headroom_replicas=headroom.max_replicas if headroom else 0,
         has_runai=settings.images.has_runai,
         own_image=settings.images.serving is not None,
+        aws_needs=tuple(_aws_needs(settings)),
         plain=settings.model_dump(mode="json", by_alias=True),
-        size=size_stack(settings),
+        size=size_stack(settings, folder),
         budget=settings.budget.usd_per_month if settings.budget else None,
         file=file,
         locate=locate,
@@ -241,7 +251,7 @@ _ENGINE_SETTINGS = {
 }  # fmt: skip
 
 
-def _model(model: Model, index: int, folder: FilePath) -> ModelFacts:
+def _model(model: Model, index: int, folder: FilePath, pool: GpuPool | None) -> ModelFacts:
     path: Path = ("models", index)
     engine = model.engine
     known, problem = _config(model.architecture, folder)
@@ -260,6 +270,8 @@ def _model(model: Model, index: int, folder: FilePath) -> ModelFacts:
         architecture=model.architecture,
         known=known,
         shape_problem=problem,
+        shm=quantity_or_none(model.shm),
+        memory=_worker_memory(model, pool),
         pool=model.pool,
         tensor_parallel=model.tensor_parallel,
         pipeline_parallel=model.pipeline_parallel,
@@ -286,13 +298,37 @@ def _model(model: Model, index: int, folder: FilePath) -> ModelFacts:
     )  # fmt: skip
 
 
+def _worker_memory(model: Model, pool: GpuPool | None) -> float | None:
+    if model.pool is not None and (pool is None or not all(map(INSTANCE_TYPES.get, pool.instance_types))):
+        return None  # other rules say so
+    return quantity_or_none(worker_resources(model, pool)["limits"]["memory"])
+
+
+def _aws_needs(settings: PlatformSettings) -> Iterator[tuple[Path, str]]:
+    """What a stack on an existing cluster makes in AWS; one that makes its cluster names its account anyway."""
+    if settings.cluster.existing is None:
+        return
+    operators, installs = ("cluster", "existing", "operators"), settings.operators.installs
+    if installs("karpenter"):
+        yield (*operators, "karpenter"), "installing Karpenter"
+    if installs("s3_csi"):
+        yield (*operators, "s3Csi"), "installing the S3 CSI driver"
+    if installs("load_balancer_controller") and settings.endpoint:
+        yield (*operators, "loadBalancerController"), "installing the load balancer controller"
+    for index, model in enumerate(settings.models):
+        if model.source.kind != "path" and bucket_of(model, None) is None and not settings.storage.existing:
+            yield ("models", index, "source"), f"the bucket of model {model.name}"
+        if model.identity_role_arn is not None:
+            yield ("models", index, "identityRoleArn"), f"the identity of model {model.name}"
+
+
 def _config(architecture: str, folder: FilePath) -> tuple[ModelShape | None, str]:
     """The shape in a config.json, or what is wrong with the file."""
     if not architecture.endswith(".json"):
         return None, ""
     try:
-        return model_named(str(folder / architecture)), ""
-    except (ValueError, TypeError, ZeroDivisionError) as error:
+        return shape_of(architecture, folder), ""
+    except ValueError as error:
         return None, str(error)
 
 

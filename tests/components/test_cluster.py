@@ -235,6 +235,16 @@ def test_node_role_has_no_network_permissions() -> None:
     ] == ["AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonSSMManagedInstanceCore"]
 
 
+def test_system_nodes_are_on_the_bill() -> None:
+    """EC2 tags instances and volumes as the template says; the provider's default tags stop at the template."""
+    graph = registered(lambda: cluster_for(settings(tags={"team": "ml", "cluster": "no-other"})))
+    tags = {"team": "ml", "managed-by": "llm-platform", "cluster": "demo", "Name": "demo-system"}
+
+    assert graph.inputs("cluster-system-template")["tagSpecifications"] == [
+        {"resourceType": kind, "tags": tags} for kind in ("instance", "volume")
+    ]
+
+
 def test_nodes_may_fill_the_image_cache() -> None:
     """With a pull-through cache the first pull makes a repository, for which AWS's own policy is not enough."""
     cache = {"pullThroughCache": {"accountId": "111122223333", "region": "us-west-2"}}
@@ -276,6 +286,7 @@ def test_provider_survives_another_kubeconfig() -> None:
     inputs = graph.inputs("cluster-kubernetes")
 
     assert (inputs["clusterIdentifier"], inputs["enableServerSideApply"]) == ("demo", "true")
+    assert inputs["enablePatchForce"] == "true"  # else every preview after an edit by hand is a conflict
     assert graph.dependencies("cluster-kubernetes") == {"cluster-eks"}
 
 
@@ -330,6 +341,7 @@ def test_existing_cluster_is_only_reached() -> None:
         "context": "there",
         "clusterIdentifier": "theirs",
         "enableServerSideApply": "true",
+        "enablePatchForce": "true",
     }
 
 

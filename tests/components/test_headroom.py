@@ -17,10 +17,16 @@ def headroom(*, install: bool = True, **changes: Any) -> Graph:
 
 
 def test_makes_keda_and_what_it_scales() -> None:
-    """One chart, one Deployment, one ScaledObject."""
+    """One chart, one Deployment with its policy, one ScaledObject."""
     graph = headroom(headroom=WARM)
 
-    assert graph.names() == ["headroom", "headroom-deployment", "headroom-keda", "headroom-scaledobject"]
+    assert graph.names() == [
+        "headroom",
+        "headroom-deployment",
+        "headroom-keda",
+        "headroom-networkpolicy",
+        "headroom-scaledobject",
+    ]
     assert graph.inputs("headroom-keda")["version"] == "2.20.2"
 
 
@@ -42,6 +48,7 @@ def test_uses_a_keda_that_is_there() -> None:
     assert headroom(install=False, headroom=WARM).names() == [
         "headroom",
         "headroom-deployment",
+        "headroom-networkpolicy",
         "headroom-scaledobject",
     ]
 

@@ -347,3 +347,21 @@ def test_objects_are_named_once(tmp_path):
     result = run(str(file))
 
     assert f"{file}:4: error: NodePool cpu has no limits [pool-without-limits]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("paths", "stdin"),
+    [(["folder"], None), (["folder/empty.yaml"], None), (["-"], ""), (["-"], "# none\n---\n")],
+)
+def test_nothing_to_check_is_no_success(paths, stdin, write):
+    """A path that matches nothing would otherwise pass in CI for ever."""
+    write("folder/readme.md", "# Nothing for a cluster\n")
+    write("folder/empty.yaml", "")
+
+    result = run(*paths, stdin=stdin)
+
+    assert result.exit_code == 2
+    assert (
+        result.stderr
+        == f"{paths[0]}: nothing to check: no YAML or JSON with an object in it was found there\n"
+    )

@@ -77,3 +77,19 @@ def test_the_undecided_rule_names_the_value():
     assert finding.message == (
         "could not be decided: spec.containers[0].image is not known before the update"
     )
+
+
+def test_an_endpoint_is_judged_beside_unknown_subnets():
+    """The networks of the API are plain; that the VPC's parts are made by AWS leaves nothing undecided."""
+    body = copy.deepcopy(BASES["cluster"])
+    body["props"]["vpcConfig"]["subnetIds"] = {"$unknown": True}
+    assert "eks-endpoint-open" not in {finding.rule for finding in check([body], today=TODAY)}
+
+    body["props"]["vpcConfig"]["publicAccessCidrs"] = ["0.0.0.0/0"]
+    assert "eks-endpoint-open" in {finding.rule for finding in check([body], today=TODAY)}
+
+    body["props"]["vpcConfig"]["publicAccessCidrs"] = {"$unknown": True}
+    found = [finding for finding in check([body], today=TODAY) if finding.rule == "eks-endpoint-open"]
+    assert [finding.message for finding in found] == [
+        "could not be decided: vpcConfig.publicAccessCidrs is not known before the update"
+    ]

@@ -1,11 +1,15 @@
 """What the reports say, beyond the golden files: verdicts, money, and a base to compare with."""
 
+import io
 import json
 from pathlib import Path
+
+from rich.console import Console
 
 from preview.as_json import as_json
 from preview.build import Preview, build
 from preview.markdown import as_markdown
+from preview.text import print_report
 from tests.conftest import ROOT
 
 
@@ -26,6 +30,10 @@ def test_json_has_sizes(preview_of) -> None:
     assert [verdict["fits"] for verdict in sizing["verdicts"]] == ["fits", "fits", "fits"]
     assert sizing["verdicts"][0]["instances"][0]["kv_tokens"] == [102272, 131520]
     assert sizing["usdPerMonth"][0] < sizing["usdPerMonth"][1]
+    assert (sizing["priceRegion"], sizing["priceDate"]) == ("us-east-1", "2026-07-06")
+    on_g5 = sizing["verdicts"][0]["instances"][0]
+    assert on_g5["spot_interruption_class"] == 4
+    assert on_g5["load"] == {"input_tokens": 1024, "output_tokens": 256, "concurrency": None, "rate": 0.125}
 
 
 def test_a_model_that_cannot_fit_stops_the_stack(tmp_path: Path) -> None:
@@ -105,3 +113,47 @@ def test_markdown_says_what_a_change_adds(tmp_path: Path, preview_of) -> None:
     assert "Instances a month: floor +0 USD to $21,299; ceiling +32,058 USD to $102,501." in report
     assert "- ~ karpenter.sh/v1 NodePool `pools-node-pool-p4d`" in report
     assert "### Against the base: 0 added" in report
+
+
+def _printed(preview: Preview) -> list[str]:
+    target = io.StringIO()
+    print_report(preview, Console(file=target, highlight=False, markup=False, soft_wrap=True))
+    return target.getvalue().splitlines()
+
+
+def test_the_report_ends_with_its_verdict(tmp_path: Path, preview_of) -> None:
+    """Hundreds of resources scroll by; what they come to is the last line."""
+    refused = _changed(tmp_path, "prod", "usdPerMonth: 80000", "usdPerMonth: 50000")
+
+    assert _printed(preview_of("prod"))[-1] == "Stack prod can be deployed. Findings: 1 warn, 5 advice."
+    assert _printed(refused)[-1].startswith("Stack prod stops `pulumi up`. Findings: 1 error, ")
+
+
+def test_the_report_says_what_speed_and_price_are_for(preview_of) -> None:
+    """The load of a speed, how often spot nodes go, and where prices are from."""
+    text = "\n".join(_printed(preview_of("prod")))
+
+    assert "speed of a replica with requests of 1,024 tokens in, 256 out, 0.12 a second: " in text
+    assert "speed of a replica with requests of 1,024 tokens in, 256 out, 1 at a time: " in text
+    assert "spot interruptions of g5.12xlarge: above 20 % a month in the worst region" in text
+    assert "spot interruptions of p4d.24xlarge" not in text  # its pool buys no spot
+    assert "prices of us-east-1 on 2026-07-06 where the stack names none" in text
+    assert "e+0" not in text
+
+
+def test_a_config_file_is_looked_for_beside_the_stack(tmp_path: Path) -> None:
+    """Not in the working directory; one that is not there, or holds no model, stops the stack with its line."""
+    shape = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+             "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 131072}  # fmt: skip
+    change = ("prod", "architecture: llama-3.1-8b", "architecture: own/config.json")
+
+    def errors() -> list[str]:
+        found = _changed(tmp_path, *change).findings
+        return [f"{finding.rule}: {finding.message}" for finding in found if finding.severity == "error"]
+
+    assert errors() == ["architecture-unreadable: own/config.json: No such file or directory"]
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "config.json").write_text(json.dumps(shape | {"hidden_size": "many"}))
+    assert errors() == ["architecture-unreadable: own/config.json: a size in it is not a number above zero"]
+    (tmp_path / "own" / "config.json").write_text(json.dumps(shape))
+    assert errors() == []

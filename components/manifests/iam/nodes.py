@@ -16,7 +16,7 @@ POLICIES: Final = (
 def cache_policy(cache: PullThroughCache) -> Document:
     """Bring an image into the pull-through cache the first time it is pulled (ECR user guide, pull-through-cache-iam)."""
     registry = f"arn:{partition_of(cache.region)}:ecr:{cache.region}:{cache.account_id}:repository"
-    repositories = [f"{registry}/{prefix}/*" for prefix in (cache.docker_hub_prefix, cache.public_ecr_prefix)]
+    repositories = [f"{registry}/{prefix}/*" for prefix in cache.prefixes.values()]
     return document(
         allow("FillCache", ["ecr:CreateRepository", "ecr:BatchImportUpstreamImage"], repositories)
     )

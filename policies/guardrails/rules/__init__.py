@@ -37,6 +37,7 @@ from guardrails.rules import (
     serve_fields,
     serve_refusals,
     shm,
+    stack_agreement,
     stack_serving,
     stack_shape,
     storage,
@@ -48,7 +49,7 @@ THEMES: tuple[ModuleType, ...] = (
     images, packages, charts, shm, scheduling, node_agents, parallel, memory_fit, capacity, node_room, efa,
     engine_arguments, ray, ray_exposure, serve_document, serve_fields, serve_refusals, karpenter_api,
     karpenter_keys, karpenter_values, node_pools, node_images, node_disks, storage, hub_cache, scaling,
-    metrics, availability, secrets, exposure, weights, aws, aws_documents, stack_shape, stack_serving, plan,
-    house,
+    metrics, availability, secrets, exposure, weights, aws, aws_documents, stack_shape, stack_agreement,
+    stack_serving, plan, house,
 )  # fmt: skip
 TABLE: Table = tuple(entry for theme in THEMES for entry in theme.RULES)

@@ -19,7 +19,8 @@ ENDPOINT = Rule(
     source="AWS EKS best practices, cluster access",
     framework="CIS EKS 5.4.2",
     reads=(
-        "aws:eks/cluster:Cluster:vpcConfig",
+        "aws:eks/cluster:Cluster:vpcConfig.endpointPublicAccess",
+        "aws:eks/cluster:Cluster:vpcConfig.publicAccessCidrs",
         "eks:index:Cluster:publicAccessCidrs",
         "eks:index:Cluster:endpointPublicAccess",
     ),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from components.conventions import GPU_RESOURCE
-from guardrails.core import Hit, Path, Rule, Severity, Table
+from guardrails.core import Hit, Path, Profile, Rule, Severity, Table
 from guardrails.hardware import Hardware
 from guardrails.objects import Subject
 from guardrails.pods import NO_LIMIT, Pod
@@ -22,6 +22,15 @@ UPGRADE = Rule(
     remedy="raise the limit, set upgradeStrategy.type None and plan the downtime, or upgrade incrementally",
     source="kuberay#1476, kuberay#4239, kuberay PR 1564",
     reads=("NodePool:spec.limits",),
+)
+UPGRADE_AT_LOAD = Rule(
+    id="upgrade-at-load",
+    severity=Severity.WARN,
+    sentence="A pool's limit has room for the first replicas of a new cluster beside a model at its most replicas.",
+    why="An upgrade at load waits for GPUs that the old cluster holds until the load falls, and both are paid for.",
+    remedy="raise limits.gpus to the sum, upgrade when the load is low, or set upgrade: None and plan the downtime",
+    source="KubeRay, upgradeStrategy NewCluster",
+    profile=Profile.HOUSE,
 )
 REPLICAS = Rule(
     id="replicas-exceed-pool",
@@ -253,6 +262,27 @@ def _stack_upgrade(world: World, stack: StackFacts) -> Iterator[Hit]:
                 yield Hit(world.stack_subject(stack, model.name, "model"), (*model.path, "upgrade"), message)
 
 
+def upgrade_at_load(world: World) -> Iterator[Hit]:
+    """Models whose upgrade fits at the least replicas and not at the most."""
+    for stack in world.stacks:
+        for pool in stack.pools if stack.house else ():
+            models = [model for model in stack.models if model.pool == pool.name]
+            least = sum(model.min_replicas * model.gpus for model in models)
+            for model in models:
+                first = _upgrade_gpus(stack, model)
+                others = least - model.min_replicas * model.gpus
+                most = min(model.max_replicas * model.gpus, (pool.gpus or math.inf) - others)
+                if pool.gpus is None or not first or not least + first <= pool.gpus < others + most + first:
+                    continue
+                beside = f", {_gpus(others)} of other models" if others else ""
+                message = (
+                    f"at its most replicas {model.name} holds {_gpus(most)}{beside}; an upgrade then starts {_gpus(first)} more, "
+                    f"{others + most + first:g} in all, and pool {pool.name} may have {pool.gpus:g}"
+                )
+                subject = world.stack_subject(stack, model.name, "model")
+                yield Hit(subject, (*model.path, "upgrade"), message)
+
+
 def _upgrade_gpus(stack: StackFacts, model: ModelFacts) -> int:
     """GPUs of the second cluster; an intent says only by `NewCluster` that it means one."""
     doubles = model.upgrade == "NewCluster" or (stack.house and model.upgrade != "None")
@@ -260,5 +290,5 @@ def _upgrade_gpus(stack: StackFacts, model: ModelFacts) -> int:
 
 
 RULES: Table = (
-    (REPLICAS, replicas), (UPGRADE, upgrade),
+    (REPLICAS, replicas), (UPGRADE, upgrade), (UPGRADE_AT_LOAD, upgrade_at_load),
 )  # fmt: skip

@@ -56,11 +56,12 @@ Fitted = list[tuple[GpuKind, Memory]]
 
 
 def _all(world: World) -> dict[Engine, Fitted]:
-    """The memory of every engine on each kind of GPU that it may get."""
-    return {
-        engine: [(kind, found) for kind in engine.gpu_kinds if (found := memory_of(engine, kind)) is not None]
-        for engine in world.engines
-    }
+    """The memory of every engine on each kind of GPU that it may get; one on a CPU fills none."""
+    return {engine: [] if engine.on_cpu else _fitted(engine) for engine in world.engines}
+
+
+def _fitted(engine: Engine) -> Fitted:
+    return [(kind, found) for kind in engine.gpu_kinds if (found := memory_of(engine, kind)) is not None]
 
 
 def _on_each(world: World, engine: Engine) -> Fitted:

@@ -194,6 +194,13 @@ def exceeds_memory(world: World) -> Iterator[Hit]:
                 f"of container {shm.container.name}"
             )
             yield Hit(pod.owner, (*shm.path, "emptyDir", "sizeLimit"), message)
+    for stack in world.stacks:
+        for model in stack.models:
+            if model.shm is not None and model.memory is not None and model.shm > model.memory:
+                message = f"shm is {format_bytes(model.shm)}, and a worker of {model.name} has {format_bytes(model.memory)} of memory"
+                remedy = "lower shm, or give the worker more memory: cpuWorker.memory, larger instance types, less reserveMemory"
+                subject = world.stack_subject(stack, model.name, "model")
+                yield Hit(subject, (*model.path, "shm"), message, remedy=remedy)
 
 
 def no_memory_limit(world: World) -> Iterator[Hit]:

@@ -26,9 +26,9 @@ def module() -> ModuleType:
 
 @pytest.fixture
 def keys_file(tmp_path: Path) -> Path:
-    """Two keys, a comment and an empty line."""
+    """Keys on lines and between commas, a remark with a comma in it, and an empty line."""
     path = tmp_path / "keys"
-    path.write_text("# team a\nsk-one\n\n sk-two \n")
+    path.write_text("# team a, b\nsk-one\n\n sk-two , sk-last,\n")
     return path
 
 
@@ -66,9 +66,9 @@ def _guard(module: ModuleType, path: Path) -> Any:
     return module.RequireKey(_app, module.KeyFile(str(path)))
 
 
-@pytest.mark.parametrize("key", ["Bearer sk-one", "Bearer sk-two", "bearer sk-one"])
+@pytest.mark.parametrize("key", ["Bearer sk-one", "Bearer sk-two", "Bearer sk-last", "bearer sk-one"])
 def test_a_known_key_passes(module: ModuleType, keys_file: Path, key: str) -> None:
-    """Each line of the file is a key; the word Bearer is of either case."""
+    """Each line of the file and each part between commas is a key; the word Bearer is of either case."""
     assert _status(_guard(module, keys_file), key=key) == 200
 
 
@@ -82,6 +82,8 @@ def test_a_known_key_passes(module: ModuleType, keys_file: Path, key: str) -> No
         "Bearer ",
         "Bearer sk-three",
         "Bearer # team a",
+        "Bearer b",
+        "Bearer sk-two , sk-last",
         "Basic sk-one",
         "Bearer sk-one sk-two",
     ],

@@ -11,7 +11,7 @@ HOURS = {"model": "llama", "officeHours": {"timezone": "Europe/Berlin", "replica
 
 
 def _objects(settings: dict[str, Any], **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    deployment, scaled_object = headroom.objects(platform(models=[model(**changes)], headroom=settings))
+    _, deployment, scaled_object = headroom.objects(platform(models=[model(**changes)], headroom=settings))
     return deployment, scaled_object
 
 
@@ -88,3 +88,14 @@ def test_no_headroom_by_default() -> None:
 def test_no_headroom_for_a_cpu_model() -> None:
     """CPU nodes start in seconds."""
     assert headroom.objects(platform(models=[model(pool=None)], headroom=QUEUE)) == []
+
+
+def test_pause_pods_talk_to_nobody() -> None:
+    """The policy has their labels and opens nothing."""
+    policy, deployment, _ = headroom.objects(platform(models=[model()], headroom=QUEUE))
+
+    assert policy["kind"] == "NetworkPolicy"
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": deployment["spec"]["template"]["metadata"]["labels"]},
+        "policyTypes": ["Ingress", "Egress"],
+    }

@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 
-from components.manifests.network_policies import Neighbours, network_policies
+from components.manifests.network_policies import Neighbours, around_stack, network_policies
+from components.settings.cluster import ClusterSettings, CreateCluster
+from components.settings.extras import Scheme
 from components.settings.models import Loader, Model, Redis
+from components.settings.network import NetworkSettings
 from components.settings.platform import PlatformSettings
 from tests.unit.manifests.serving_samples import endpoint, hub_model, model, platform
 
-VPC = Neighbours(networks=("10.0.0.0/16",), prometheus="http://prometheus.monitoring.svc:9090")
+VPC = Neighbours(
+    balancer=("10.0.1.0/24",), redis=("10.0.2.0/24",), prometheus="http://prometheus.monitoring.svc:9090"
+)
 
 
 def _policies(
@@ -55,7 +60,7 @@ def test_http_from_the_load_balancer_and_the_namespace() -> None:
     """Port 8000 for the balancer's networks and for neighbours such as a benchmark."""
     assert _sources(_policies()["chat-ray"]["ingress"], 8000) == [
         {"podSelector": {}},
-        {"ipBlock": {"cidr": "10.0.0.0/16"}},
+        {"ipBlock": {"cidr": "10.0.1.0/24"}},
     ]
 
 
@@ -118,14 +123,40 @@ def test_workers_that_read_weights_themselves_reach_https(served: Model) -> None
 
 
 def test_redis_for_the_head() -> None:
-    """By its port, in the balancer's networks."""
+    """By its port, in its networks."""
     served = model(redis=Redis(address="rediss://redis:6380"))
 
     assert _sources(_policies(served)["chat-head"]["egress"], 6380, "to") == [
-        {"ipBlock": {"cidr": "10.0.0.0/16"}}
+        {"ipBlock": {"cidr": "10.0.2.0/24"}}
     ]
 
 
 def test_no_prometheus_no_way_to_it() -> None:
     """A stack without monitoring opens nothing for it."""
     assert _opened(_policies(around=Neighbours())["chat-head"]["egress"]) == {443}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "balancer"),
+    [
+        (Scheme.INTERNAL, ("10.0.0.0/19", "10.0.32.0/19")),
+        (Scheme.INTERNET_FACING, ("10.0.192.0/24", "10.0.193.0/24")),
+    ],
+)
+def test_the_balancer_is_in_known_subnets(scheme: Scheme, balancer: tuple[str, ...]) -> None:
+    """Public subnets hold balancers and NAT gateways only, so no pod of another namespace is let in by them."""
+    made = {
+        "account_id": "111122223333",
+        "cluster": ClusterSettings(create=CreateCluster(name="c")),
+        "network": NetworkSettings(zones=("us-west-2a", "us-west-2b")),
+    }
+    around = around_stack(platform(endpoint=endpoint(scheme=scheme), **made))
+
+    assert around.balancer == balancer
+    assert around.redis == ("10.0.0.0/19", "10.0.32.0/19")
+
+
+def test_a_network_of_others_is_not_known() -> None:
+    """On an existing cluster all private ranges remain, unless the caller knows better."""
+    assert around_stack(platform(endpoint=endpoint())) == Neighbours()
+    assert around_stack(platform(), balancer=("10.9.0.0/24",)) == Neighbours(balancer=("10.9.0.0/24",))

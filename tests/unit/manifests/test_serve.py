@@ -50,7 +50,7 @@ def test_top_level() -> None:
         "host": "0.0.0.0",  # noqa: S104 - the document's value
         "port": 8000,
         "request_timeout_s": 600,
-        "keep_alive_timeout_s": 310,
+        "keep_alive_timeout_s": 610,
     }
 
 

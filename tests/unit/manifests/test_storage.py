@@ -21,13 +21,13 @@ def _volume(
 
 def _filler(*models: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     stack = platform(models=list(models) or [model(**CACHED)])
-    code, daemon_set = storage.cache_filler(stack.gpu_pools[0], stack.models, stack)
+    code, _, daemon_set = storage.cache_filler(stack.gpu_pools[0], stack.models, stack)
     return code, daemon_set
 
 
 def _job(**changes: Any) -> dict[str, Any]:
     stack = platform(models=[model(**{"source": from_hub(), **changes})])
-    return storage.download_job(stack.models[0], stack, "weights-bucket")[1]
+    return storage.download_job(stack.models[0], stack, "weights-bucket")[2]
 
 
 def _env(pod: dict[str, Any]) -> dict[str, Any]:
@@ -258,3 +258,26 @@ def test_no_job_for_weights_that_are_there() -> None:
     stack = platform()
 
     assert storage.download_job(stack.models[0], stack, "b") == []
+
+
+def test_the_filler_talks_to_nobody() -> None:
+    """It copies from one mount to another; the policy has its pods' labels and opens nothing."""
+    stack = platform(models=[model(**CACHED)])
+    _, policy, daemon_set = storage.cache_filler(stack.gpu_pools[0], stack.models, stack)
+
+    assert policy["spec"] == {
+        "podSelector": {"matchLabels": daemon_set["spec"]["template"]["metadata"]["labels"]},
+        "policyTypes": ["Ingress", "Egress"],
+    }
+
+
+def test_the_job_reaches_what_it_copies_between() -> None:
+    """Names, HTTPS and the agent of Pod Identity; nobody reaches the job."""
+    stack = platform(models=[model(source=from_hub())])
+    _, policy, job = storage.download_job(stack.models[0], stack, "b")
+    spec = policy["spec"]
+
+    assert spec["podSelector"]["matchLabels"] == job["spec"]["template"]["metadata"]["labels"]
+    assert (spec["policyTypes"], "ingress" in spec) == (["Ingress", "Egress"], False)
+    assert [[port["port"] for port in rule["ports"]] for rule in spec["egress"]] == [[53, 53], [443], [80]]
+    assert spec["egress"][2]["to"] == [{"ipBlock": {"cidr": "169.254.170.23/32"}}]

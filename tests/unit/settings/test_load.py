@@ -157,7 +157,7 @@ def test_names_every_missing_secret_and_its_command(engine: Engine) -> None:
 def test_gives_the_secrets_that_are_needed(engine: Engine) -> None:
     """Only those, and as secret outputs."""
     keys = ("llm-platform:rayAuthToken", "llm-platform:redisPassword", "llm-platform:endpointKeys")
-    engine(dict.fromkeys(keys, "value"), secret=keys)
+    engine(dict.fromkeys(keys, "value-of-16-char"), secret=keys)
 
     async def secrets() -> dict[str, tuple[str | None, bool]]:
         return {
@@ -169,4 +169,22 @@ def test_gives_the_secrets_that_are_needed(engine: Engine) -> None:
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(contextvars.copy_context().run, asyncio.run, secrets()).result()
 
-    assert found == {"rayAuthToken": ("value", True), "redisPassword": ("value", True)}
+    value = ("value-of-16-char", True)
+    assert found == {"rayAuthToken": value, "redisPassword": value}
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["fifteen-letters", "a" * 129, "sixteen@characters", "with a space in it", 'with-"-in-the-end"'],
+)
+def test_refuses_a_password_that_redis_would_not_take(engine: Engine, password: str) -> None:
+    """Before anything is made, and without showing it."""
+    engine({"llm-platform:rayAuthToken": "x", "llm-platform:redisPassword": password})
+
+    with pytest.raises(StackRefused) as caught:
+        load_secrets(needing())
+
+    assert str(caught.value) == (
+        'Pulumi.test.yaml: llm-platform:redisPassword: ElastiCache takes 16 to 128 printable characters without spaces, @, " '
+        "and / ; set another with: pulumi config set --secret llm-platform:redisPassword"
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.sizing.autoscaling import Scaling, Seen, queue_wanted
+from components.sizing.autoscaling import Decision, Scaling, Seen, queue_wanted
 
 FILE = Path(__file__).resolve().parents[3] / "in_cluster" / "scaling_policy.py"
 
@@ -43,6 +43,28 @@ def test_the_simulation_decides_as_the_policy_in_the_cluster(policy: Any) -> Non
             target_num_replicas=target,
             total_num_requests=requests,
             total_queued_requests=waiting,
+            policy_state={},
             config=SimpleNamespace(get_target_ongoing_requests=lambda: 40),
         )
         assert policy(context)[0] == queue_wanted(scaling, Seen(running, target, requests, waiting, usage))
+
+
+def test_the_simulation_goes_down_as_the_policy_in_the_cluster(policy: Any) -> None:
+    """Through an hour of random load both hold the same wish, by Ray Serve's delay as the simulation has it."""
+    rng, state = random.Random(12), {}
+    simulated = Decision(Scaling(downscale_delay_s=60), target=1)
+    in_cluster = Decision(Scaling(downscale_delay_s=60, hold_largest=False), target=1)
+    wishes = 1
+    for now in range(0, 3600, 5):
+        wishes = rng.randint(1, 8) if rng.random() < 0.05 else wishes
+        context = SimpleNamespace(
+            current_num_replicas=8,
+            target_num_replicas=in_cluster.target,
+            total_num_requests=40 * wishes,
+            total_queued_requests=0,
+            policy_state=state,
+            config=SimpleNamespace(get_target_ongoing_requests=lambda: 40),
+        )
+        wanted, state = policy(context)
+
+        assert simulated.update(now, wishes) == in_cluster.update(now, wanted)

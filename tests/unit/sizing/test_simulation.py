@@ -163,13 +163,16 @@ def test_a_wish_must_last_before_it_is_followed() -> None:
 
 
 def test_holding_the_largest_wish_goes_down_less_far() -> None:
-    """Wishes of 4, 1, 3 and 1 within the delay: held at 4 until it is older than 600 s, then 3."""
-    decision = Decision(Scaling(max_replicas=5, hold_largest=True), target=4)
-    said = [
-        decision.update(now, wanted)
-        for now, wanted in ((0, 4), (100, 1), (300, 3), (600, 1), (601, 1), (901, 1))
-    ]
-    assert said == [4, 4, 4, 4, 3, 1]
+    """Wishes of 1, 3 and 1 below 4: after 600 s to 3, which another 600 s of 1 end; Ray Serve itself goes to 1 at once."""
+    said = {}
+    for hold in (True, False):
+        decision = Decision(Scaling(max_replicas=5, hold_largest=hold), target=4)
+        said[hold] = [
+            decision.update(now, wanted)
+            for now, wanted in ((0, 4), (100, 1), (300, 3), (699, 1), (700, 1), (701, 1), (1301, 1))
+        ]
+
+    assert said == {True: [4, 4, 4, 4, 3, 3, 1], False: [4, 4, 4, 4, 1, 1, 1]}
 
 
 @pytest.mark.parametrize(
