@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup setup-dev preview test test-fast test-long check format tools up down golden clean bench-preview bench-check
+.PHONY: help setup setup-dev preview test test-fast test-long check format tools up down rehearse golden clean bench-preview bench-check
 .DEFAULT_GOAL := help
 
 include serving.mk
@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.runtime requirements-dev.txt
 preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
 	@$(BIN)/python -m llmp preview --stack $(or $(STACK),prod)
 
-SLOW := slow or server or engine
+SLOW := slow or server or engine or serving_real
 
 test: test-fast ## every tier whose real parts are here; says why another is skipped
 	@$(BIN)/python -m pytest -m "($(SLOW)) and not long"
@@ -44,7 +44,7 @@ test-long: $(VENV)/.dev ## cases too long for every run: the AWS half of prod an
 	@$(BIN)/python -m pytest -m long
 
 test-fast: $(VENV)/.dev ## the tiers that need no server, in under a minute
-	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW) or serving_real)"
+	@$(BIN)/python -m pytest -n 2 -q -m "not ($(SLOW))"
 
 bench-preview: $(VENV)/.runtime ## how long a preview takes, and its memory
 	@$(BIN)/python -m bench.preview_time $(or $(STACK),prod)
@@ -61,18 +61,23 @@ format: $(VENV)/.dev ## write the format that check wants
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-tools: ## the real engine, API server and provider, found or built once (about 20 minutes)
+tools: ## the real engine, API server, provider and operators, found or built once (about 25 minutes)
 	@$(PYTHON) -m tools build
 
 golden: $(VENV)/.dev ## rewrite the kept outputs after a wanted change
 	@$(BIN)/python -m pytest tests/golden --update-golden -q
 	@$(BIN)/python -m components.settings.json_schema
 
-up: $(VENV)/.dev tools ## bring STACK (local) up with the real engine on an embedded API server
-	@$(BIN)/python -m rehearsal up --stack $(or $(STACK),local)
+LIVE ?=
+up: $(VENV)/.dev tools ## bring STACK (local) up on this machine by the real engine; LIVE names models that answer, or none
+	@$(BIN)/python -m rehearsal up --stack $(or $(STACK),local) $(if $(LIVE),--live $(LIVE))
 
 down: $(VENV)/.dev ## take it down again; nothing is left
 	@$(BIN)/python -m rehearsal down --stack $(or $(STACK),local)
 
-clean: ## remove what the targets made in this checkout
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+rehearse: $(VENV)/.dev tools ## play the scenarios on STACK (prod): ONLY=1,2,13 or ONLY=ci, REPORT=FILE
+	@$(BIN)/python -m rehearsal.rehearse --stack $(or $(STACK),prod) $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT))
+
+clean: ## end what is up here, and remove what the targets made in this checkout
+	@for stack in $(notdir $(wildcard .rehearsal/*)); do $(BIN)/python -m rehearsal down --discard --stack $$stack || exit 1; done
+	@rm -rf .rehearsal $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -64,6 +64,20 @@ def label(manifest: Manifest) -> str:
     )
 
 
+class _Connection(http.client.HTTPSConnection):
+    """A connection whose server's certificate has another name than the address that is connected to."""
+
+    def __init__(self, host: str, port: int | None, context: ssl.SSLContext, server_name: str) -> None:
+        super().__init__(host, port, timeout=REQUEST_SECONDS, context=context)
+        self._names = (context, server_name)
+
+    def connect(self) -> None:
+        """Connect and check the certificate for the server's name."""
+        http.client.HTTPConnection.connect(self)
+        context, name = self._names
+        self.sock = context.wrap_socket(self.sock, server_hostname=name or self.host)
+
+
 @dataclass
 class Api:
     """An API server's address and a token. Each thread has its own connection, so several may share one Api."""
@@ -71,6 +85,7 @@ class Api:
     url: str
     token: str
     ca_file: Path
+    server_name: str = ""  # what its certificate says, where that is not the address
     _resources: dict[str, dict[str, Resource]] = field(default_factory=dict, repr=False)
     _context: ssl.SSLContext | None = field(default=None, repr=False)
     _local: threading.local = field(default_factory=threading.local, repr=False)
@@ -81,7 +96,12 @@ class Api:
         """Read a kubeconfig that a control plane of this package wrote (JSON, one context)."""
         content = json.loads(path.read_text())
         cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
-        return cls(cluster["server"], user["token"], Path(cluster["certificate-authority"]))
+        return cls(
+            cluster["server"],
+            user["token"],
+            Path(cluster["certificate-authority"]),
+            cluster.get("tls-server-name", ""),
+        )
 
     def __enter__(self) -> Self:
         """For a `with` block, which closes the connections at its end."""
@@ -139,8 +159,8 @@ class Api:
         connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             address = urlsplit(self.url)
-            connection = http.client.HTTPSConnection(
-                address.hostname or "", address.port, timeout=REQUEST_SECONDS, context=self._tls()
+            connection = _Connection(
+                address.hostname or "", address.port, context=self._tls(), server_name=self.server_name
             )
             self._local.connection = connection
         if connection not in self._open:

@@ -6,6 +6,9 @@
 It ends with the `with` block, and also when this process is killed. `ControlPlane(folder, parts=CLUSTER)` adds the
 controller manager, the scheduler and simulated nodes. `keep()` leaves it running after this process, and
 `ControlPlane(folder).stop()` ends it from any other.
+
+`namespace=True` puts all of it into a network of its own, where pods can have addresses (`namespace.py`); where the
+machine does not allow that it says so, and leaves out the parts that cannot do without.
 """
 
 from __future__ import annotations
@@ -17,18 +20,18 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rehearsal import crd_install, keeper
+from rehearsal import crd_install, doorway, keeper, namespace
 from rehearsal.api import Api
 from rehearsal.errors import ControlPlaneError, RehearsalError
 from rehearsal.parts import API_ONLY, CONTEXT, PARTS
 from rehearsal.processes import end_leftovers, wait_until
-from tools import cache
+from tools import cache, terminal
 from tools.table import find
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,7 +45,7 @@ def tool_paths(names: Iterable[str]) -> dict[str, Path]:
     found = {name: cache.locate(find(name)) for name in names}
     missing = [name for name, path in found.items() if path is None]
     if missing:
-        message = f"Not built yet: {', '.join(missing)}. Run `make tools` first (once, about 20 minutes on two cores)."
+        message = f"Not built yet: {', '.join(missing)}. Run `make tools` first (once, about 25 minutes on two cores)."
         raise RehearsalError(message)
     return {name: path for name, path in found.items() if path}
 
@@ -57,18 +60,83 @@ class ControlPlane:
         parts: tuple[str, ...] = API_ONLY,
         context: str = CONTEXT,
         address: str = LOOPBACK,
+        namespace: bool = False,
+        present: tuple[str, ...] = (),
+        facts: Mapping[str, str] | None = None,
     ) -> None:
-        """Take a folder for state and logs (made when missing), and the name of the kubeconfig's context."""
+        """Take a folder for state and logs (made when missing), and the name of the kubeconfig's context.
+
+        Args:
+            state: the folder.
+            parts: names of rows of `parts.PARTS`.
+            context: the name of the kubeconfig's context.
+            address: where it listens when it has no namespace.
+            namespace: whether it gets a network of its own.
+            present: operators among the parts that run without a release of their chart.
+            facts: `account` and `region` of the AWS that is played.
+        """
         self.state = state.resolve()
         self.parts = parts
         self.context = context
         self.address = address
+        self.namespace = namespace
+        self.present = present
+        self.facts = dict(facts or {})
         self._keeper: subprocess.Popen[bytes] | None = None
 
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig file, as JSON, with one context and an administrator's token."""
         return self.state / "kubeconfig"
+
+    @property
+    def kubeconfig_inside(self) -> Path:
+        """The same for processes in its namespace; equal to the other where there is none."""
+        return self.state / "kubeconfig-inside"
+
+    @property
+    def namespaced(self) -> bool:
+        """Whether the running control plane has a namespace of its own."""
+        return bool(keeper.read_state(self.state).get("namespace"))
+
+    def running_parts(self) -> set[str]:
+        """The names of the parts that run now; operators come and go with their charts."""
+        return set(keeper.read_state(self.state).get("pids", {}))
+
+    def address_of(self, name: str, *, inside: bool = False) -> str:
+        """`HOST:PORT` of a part, for anyone on this machine or for processes inside. Raises ControlPlaneError."""
+        last = keeper.read_state(self.state)
+        port = last.get("ports", {}).get(name)
+        if port is None:
+            raise ControlPlaneError(f"The control plane in {self.state} has no port named {name}.")
+        if not last.get("namespace"):
+            return f"{self.address}:{port}"
+        if inside:
+            return f"{namespace.ADDRESS}:{port}"
+        door = last.get("doors", {}).get(name)
+        if door is None:
+            raise ControlPlaneError(
+                f"There is no door to {name}; there are: {', '.join(last.get('doors', {}))}."
+            )
+        return f"{LOOPBACK}:{door}"
+
+    def inside(self, command: list[str]) -> list[str]:
+        """The same command, to be run in the control plane's namespace where it has one."""
+        last = keeper.read_state(self.state)
+        return namespace.command(last["keeper"], command) if last.get("namespace") else list(command)
+
+    def open_door(self, port: int, target: str) -> int:
+        """Let a port of this machine lead inside, to `NAMESPACE/SERVICE:PORT` or `ADDRESS:PORT`; gives back the port.
+
+        A Service's door leads to whatever endpoint is ready. Port 0 takes any free one. Raises ControlPlaneError.
+        """
+        if not self.namespaced:
+            raise ControlPlaneError(
+                f"The control plane in {self.state} has no namespace of its own, so no process pods and no doors."
+            )
+        with doorway.listen(port) as listener:
+            doorway.hand_in(self.state, listener, target)
+            return int(listener.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -122,14 +190,22 @@ class ControlPlane:
         """
         if self._settled():
             return False
-        binaries = tool_paths(PARTS[name].tool for name in self.parts if PARTS[name].tool)
+        parts, namespaced = self._possible_parts()
+        binaries = tool_paths(PARTS[name].tool for name in parts if PARTS[name].tool)
         self.state.mkdir(parents=True, exist_ok=True)
         self._forget_api()
+        settings = {
+            "context": self.context,
+            "address": self.address,
+            "parts": parts,
+            "binaries": {name: str(path) for name, path in binaries.items()},
+            "namespace": namespaced,
+            "present": self.present,
+            "facts": self.facts,
+        }
         command = [
             sys.executable, "-m", "rehearsal.keeper",
-            "--state", str(self.state), "--context", self.context, "--address", self.address,
-            "--binaries", json.dumps({name: str(path) for name, path in binaries.items()}),
-            *self.parts,
+            "--state", str(self.state), "--settings", json.dumps(settings),
         ]  # fmt: skip
         path = os.pathsep.join(part for part in (str(ROOT), os.environ.get("PYTHONPATH", "")) if part)
         self._keeper = subprocess.Popen(
@@ -146,6 +222,20 @@ class ControlPlane:
             self.stop()
             raise
         return True
+
+    def _possible_parts(self) -> tuple[list[str], bool]:
+        """The parts that can run here, and whether they get a namespace. Raises RehearsalError for a missing fact."""
+        if "moto" in self.parts and not {"account", "region"} <= self.facts.keys():
+            raise RehearsalError("A control plane with AWS needs the facts `account` and `region`.")
+        reason = namespace.missing() if self.namespace else "it was not asked for"
+        kept = [name for name in self.parts if not (reason and PARTS[name].namespace)]
+        if reason and self.namespace:
+            terminal.say(
+                f"no network namespace of its own: {reason}. It runs on {self.address} instead; "
+                f"not covered then: {namespace.NOT_COVERED}.",
+                "rehearsal",
+            )
+        return kept, not reason
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         stdout = process.stdout
@@ -191,7 +281,9 @@ class ControlPlane:
             if not wait_until(lambda: not self.running(), STOP_SECONDS):
                 message = f"The control plane in {self.state} does not end."
                 raise ControlPlaneError(message)
-        end_leftovers(keeper.read_state(self.state).get("pids", {}).values(), str(self.state))
+        last = keeper.read_state(self.state)
+        if not last.get("namespace"):  # there the kernel has ended all, and its numbers mean nothing here
+            end_leftovers(last.get("pids", {}).values(), str(self.state))
         self._forget_api()
         return was_running
 

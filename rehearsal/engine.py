@@ -44,7 +44,8 @@ class Result:
     """What one operation did.
 
     `changes` counts resources by the engine's own operation names (create, update, delete, replace, same), `kinds`
-    by resource type; `resources` and `pending` are the engine's state after it.
+    by resource type; `resources` and `pending` are the engine's state after it. `substituted` says what the rehearsal
+    itself changed in the objects (`substitution.py`).
     """
 
     operation: str
@@ -57,6 +58,7 @@ class Result:
     diagnostics: Sequence[Mapping[str, str]]
     violations: Sequence[Mapping[str, str]]
     seconds: float
+    substituted: Sequence[str] = ()
 
     @property
     def changed(self) -> int:
@@ -245,6 +247,7 @@ def _result(operation: str, content: Mapping[str, Any]) -> Result:
         diagnostics=content["diagnostics"],
         violations=content["violations"],
         seconds=content["seconds"],
+        substituted=content.get("substituted", ()),
     )
 
 

@@ -26,6 +26,7 @@ from pulumi import automation as auto
 from pulumi.automation import EngineEvent
 from pulumi.automation.errors import CommandError
 
+from rehearsal import charts, substitution
 from rehearsal.processes import adopt_orphans, end_descendants
 from tools import terminal
 
@@ -120,12 +121,16 @@ def _hold_lock(work: Path) -> int:
 
 
 def _program(path: Path) -> None:
+    """Run the program after what the rehearsal changes in it: where charts come from, and what serves the models."""
+    charts.redirect()
+    substitution.register()
     runpy.run_path(str(path), run_name="__main__")
 
 
 def _set_secrets(stack: auto.Stack, secrets: dict[str, str]) -> None:
-    for key, value in secrets.items():
-        stack.set_config(key, auto.ConfigValue(value, secret=True), path=True)
+    if secrets:
+        values = {key: auto.ConfigValue(value, secret=True) for key, value in secrets.items()}
+        stack.set_all_config(values, path=True)
 
 
 def _run(
@@ -217,6 +222,7 @@ def main() -> int:
         "diagnostics": watcher.diagnostics,
         "violations": watcher.violations,
         "seconds": time.monotonic() - watcher.started,
+        "substituted": list(dict.fromkeys(substitution.SAID)),
     }
     arguments.result.write_text(json.dumps(content, default=str))
     return 0 if content["ok"] else 1

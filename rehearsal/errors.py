@@ -5,6 +5,10 @@ class RehearsalError(Exception):
     """Something the person who started the rehearsal can understand and act on."""
 
 
+class BadInputError(RehearsalError):
+    """What was asked for cannot be meant: a stack, a model or a file that is not there or not in order."""
+
+
 class ControlPlaneError(RehearsalError):
     """A process of the embedded control plane did not start, or ended by itself."""
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from components.conventions import MANAGED_BY_LABEL, PROJECT
 from rehearsal.api import Api, label
+from rehearsal.aws import inventory
+from rehearsal.aws.cloud import Cloud
 from rehearsal.errors import ApiError
 
 # What an API server and its controllers make by themselves.
@@ -49,9 +51,22 @@ class Leftover:
         return self.name
 
 
+def launched(api: Api) -> Iterator[dict[str, Any]]:
+    """What Karpenter has launched: its claims, and the nodes that came of them."""
+    claims = api.resource("karpenter.sh/v1", "NodeClaim")
+    if claims is not None:
+        yield from api.items(claims.path())
+    yield from api.items("/api/v1/nodes", labelSelector="karpenter.sh/nodepool")
+
+
 def find(api: Api, expected: frozenset[str] = frozenset()) -> list[Leftover]:
     """Everything that is left, each once, by name."""
-    return sorted({_leftover(item) for item in (*managed(api), *namespaces(api, expected))})
+    return sorted({_leftover(item) for item in (*managed(api), *launched(api), *namespaces(api, expected))})
+
+
+def in_aws(cloud: Cloud) -> list[Leftover]:
+    """Everything that is left in an AWS account."""
+    return sorted(Leftover(f"{kind} {name} in AWS", False, ()) for kind, name in inventory.existing(cloud))
 
 
 def _leftover(item: Mapping[str, Any]) -> Leftover:

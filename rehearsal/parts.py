@@ -9,67 +9,29 @@ from __future__ import annotations
 
 import json
 import secrets
-import ssl
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rehearsal import operator_parts
 from rehearsal.api import Api
+from rehearsal.places import SERVER_NAME, Part, Places
+from rehearsal.probes import answers, healthz
+from rehearsal.simulated_operators import KARPENTER, KUBERAY
 
 CONTEXT = "rehearsal"
+# Parts that run an operator, which the simulated node then does not play.
+REAL_OPERATORS = {"kuberay": KUBERAY, "karpenter": KARPENTER}
 SERVICE_RANGE = "10.96.0.0/16"
-PROBE_SECONDS = 2.0
 
 API_ONLY = ("etcd", "kube-apiserver")
-CLUSTER = (*API_ONLY, "kube-controller-manager", "kube-scheduler", "simulated-node")
-
-
-@dataclass(frozen=True)
-class Places:
-    """The files and addresses of one control plane. Everything lies under its state folder."""
-
-    state: Path
-    context: str
-    address: str
-    ports: dict[str, int]
-    binaries: dict[str, Path]
-
-    @property
-    def kubeconfig(self) -> Path:
-        """A kubeconfig for anyone on this machine who may read the state folder."""
-        return self.state / "kubeconfig"
-
-    @property
-    def certificates(self) -> Path:
-        """Where the API server makes its own certificate and key."""
-        return self.state / "certs"
-
-    @property
-    def url(self) -> str:
-        """The API server's address."""
-        return f"https://{self.address}:{self.ports['kube-apiserver']}"
-
-    @property
-    def etcd_url(self) -> str:
-        """The address at which etcd serves its client."""
-        return f"http://{self.address}:{self.ports['etcd']}"
-
-    def log(self, name: str) -> Path:
-        """The log of one process."""
-        return self.state / "logs" / f"{name}.log"
-
-
-@dataclass(frozen=True)
-class Part:
-    """One process. `tool` is its row in tools/table.py, empty for a module of this package."""
-
-    name: str
-    tool: str
-    command: Callable[[Places], list[str]]
-    ready: Callable[[Places], bool]
+CONTROLLED = (*API_ONLY, "kube-controller-manager", "kube-scheduler")
+CLUSTER = (*CONTROLLED, "simulated-node")
+# A cluster whose Ray pods run as processes.
+LIVE = (*CLUSTER, "kubelet", "kuberay")
+# The same with AWS under it: nodes come from Karpenter, and what has no local environment is simulated by kwok.
+CLOUD = (*CONTROLLED, "moto", "prices", "kwok", "agents", "kubelet", "kuberay", "karpenter")
 
 
 def _etcd(places: Places) -> list[str]:
@@ -110,7 +72,7 @@ def _api_server(places: Places) -> list[str]:
 
 def _controller(name: str, *more: str) -> Callable[[Places], list[str]]:
     def command(places: Places) -> list[str]:
-        kubeconfig = places.kubeconfig
+        kubeconfig = places.kubeconfig_inside
         return [
             str(places.binaries[name]),
             f"--kubeconfig={kubeconfig}",
@@ -120,7 +82,7 @@ def _controller(name: str, *more: str) -> Callable[[Places], list[str]]:
             "--leader-elect=false",
             f"--bind-address={places.address}",
             f"--secure-port={places.ports[name]}",
-            f"--cert-dir={places.state / 'certs' / name}",
+            f"--cert-dir={places.certificates / name}",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
             "--profiling=false",
@@ -141,33 +103,22 @@ def _controller_manager(places: Places) -> list[str]:
 
 
 def _simulated_node(places: Places) -> list[str]:
-    return [sys.executable, "-m", "rehearsal.simulated_node", "--kubeconfig", str(places.kubeconfig)]
-
-
-def _answers(url: str) -> bool:
-    # Only "is it up": these ports hold nothing, and each process makes its own certificate.
-    context = ssl._create_unverified_context()  # noqa: S323, SLF001 - loopback health check without secrets
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_SECONDS, context=context) as answer:  # noqa: S310 - own URL
-            return bool(answer.status == 200)  # noqa: PLR2004 - HTTP OK
-    except (OSError, urllib.error.URLError, ValueError):
-        return False
+    real = [f"--real={name}" for part, name in REAL_OPERATORS.items() if part in places.parts]
+    leave = ["--leave-process-pods"] if "kubelet" in places.parts else []
+    module = [sys.executable, "-m", "rehearsal.simulated_node"]
+    return [*module, f"--kubeconfig={places.kubeconfig_inside}", *leave, *real]
 
 
 def _api_ready(places: Places) -> bool:
     # The API server writes its certificate on start; without it there is nothing to ask yet.
     if not (places.certificates / "apiserver.crt").exists():
         return False
-    with Api.from_kubeconfig(places.kubeconfig) as api:
+    with Api.from_kubeconfig(places.kubeconfig_inside) as api:
         return api.ready()
 
 
-def _healthz(name: str) -> Callable[[Places], bool]:
-    return lambda places: _answers(f"https://{places.address}:{places.ports[name]}/healthz")
-
-
 def _node_ready(places: Places) -> bool:
-    with Api.from_kubeconfig(places.kubeconfig) as api:
+    with Api.from_kubeconfig(places.kubeconfig_inside) as api:
         nodes = api.items("/api/v1/nodes")
     return any(
         row["type"] == "Ready" and row["status"] == "True"
@@ -179,47 +130,64 @@ def _node_ready(places: Places) -> bool:
 PARTS: dict[str, Part] = {
     part.name: part
     for part in (
-        Part("etcd", "etcd", _etcd, lambda places: _answers(f"{places.etcd_url}/health")),
+        Part("etcd", "etcd", _etcd, lambda places: answers(f"{places.etcd_url}/health")),
         Part("kube-apiserver", "kube-apiserver", _api_server, _api_ready),
         Part(
             "kube-controller-manager",
             "kube-controller-manager",
             _controller_manager,
-            _healthz("kube-controller-manager"),
+            healthz("kube-controller-manager"),
         ),
-        Part("kube-scheduler", "kube-scheduler", _controller("kube-scheduler"), _healthz("kube-scheduler")),
+        Part("kube-scheduler", "kube-scheduler", _controller("kube-scheduler"), healthz("kube-scheduler")),
         Part("simulated-node", "", _simulated_node, _node_ready),
+        *operator_parts.PARTS,
     )
 }
 
 # What needs a port of its own; etcd has a second one for peers, which it insists on.
-PORTS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+PORTS = (
+    "etcd",
+    "etcd-peer",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    *operator_parts.PORTS,
+)
+# Ended after the others, which write to them, and one after the other.
+STOPPED_LAST = ("kube-apiserver", "etcd")
+# Ports that someone outside of a namespace wants to reach.
+DOORS = ("kube-apiserver", "moto")
 
 
 def write_access(places: Places) -> None:
-    """Write the token file and the kubeconfig, readable by their owner only. A token that is there is kept."""
+    """Write the token file and the kubeconfigs, readable by their owner only. A token that is there is kept."""
     tokens = places.state / "tokens.csv"
     if not tokens.exists():
         _write_private(tokens, f'{secrets.token_urlsafe(24)},admin,admin,"system:masters"\n')
     token = tokens.read_text().partition(",")[0]
-    content = {
+    # JSON is YAML: the one format that kubectl, the provider and the standard library all read.
+    for path, url in (
+        (places.kubeconfig, places.url),
+        (places.kubeconfig_inside, places.inside("kube-apiserver", "https")),
+    ):
+        _write_private(path, json.dumps(_kubeconfig(places, url, token), indent=1) + "\n")
+
+
+def _kubeconfig(places: Places, url: str, token: str) -> dict[str, Any]:
+    cluster = {
+        "server": url,
+        "certificate-authority": str(places.certificates / "apiserver.crt"),
+        # The certificate is made for the address inside, which a door does not have.
+        **({"tls-server-name": SERVER_NAME} if places.doors else {}),
+    }
+    return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": places.context,
-        "clusters": [
-            {
-                "name": places.context,
-                "cluster": {
-                    "server": places.url,
-                    "certificate-authority": str(places.certificates / "apiserver.crt"),
-                },
-            }
-        ],
+        "clusters": [{"name": places.context, "cluster": cluster}],
         "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": places.context, "context": {"cluster": places.context, "user": "admin"}}],
     }
-    # JSON is YAML: the one format that kubectl, the provider and the standard library all read.
-    _write_private(places.kubeconfig, json.dumps(content, indent=1) + "\n")
 
 
 def _write_private(path: Path, text: str) -> None:

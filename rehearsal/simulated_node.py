@@ -14,7 +14,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -22,6 +22,7 @@ from typing import Any
 
 from rehearsal.api import Api, Manifest
 from rehearsal.errors import ApiError, ApiUnreachableError
+from rehearsal.kubelet.images import runs_here
 from rehearsal.simulated_operators import play_operators
 from tools import terminal
 
@@ -40,6 +41,7 @@ CAPACITY = {
 }
 ADDRESS = "192.0.2.10"  # of the range that is kept for documentation: it leads nowhere
 ZONE = "simulated-1a"
+JOB_LABEL = "batch.kubernetes.io/job-name"  # on every pod of a Job
 
 
 def now() -> str:
@@ -119,9 +121,12 @@ def node_status(name: str) -> dict[str, Any]:
 
 
 def pod_status(pod: Manifest, address: str) -> dict[str, Any]:
-    """The status of a bound pod: a pod that may end has succeeded, any other is running and ready."""
+    """The status of a bound pod: a Job's has succeeded, any other is running and ready.
+
+    The restart policy says nothing: KubeRay's pods with an autoscaler have `Never`, and run for ever.
+    """
     spec = pod["spec"]
-    ends = spec.get("restartPolicy", "Always") != "Always"
+    ends = JOB_LABEL in (pod["metadata"].get("labels") or {})
     time_text = now()
     done = {
         "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": time_text, "finishedAt": time_text}
@@ -159,9 +164,14 @@ def _container(container: Mapping[str, Any], state: Mapping[str, Any]) -> dict[s
 class SimulatedNodes:
     """The loop of the simulated kubelets against one API server: one node for each set of labels that pods ask for."""
 
-    def __init__(self, api: Api) -> None:
-        """Take the API. The plain node without wishes is always there."""
+    def __init__(self, api: Api, *, leave_process_pods: bool = False, real: Collection[str] = ()) -> None:
+        """Take the API, whether pods with a local environment are a real kubelet's, and the operators that run.
+
+        The plain node without wishes is always there.
+        """
         self.api = api
+        self.leave_process_pods = leave_process_pods
+        self.real = frozenset(real)
         self.nodes: dict[str, dict[str, str]] = {node_name({}): {}}
         self.next_address = 2
         self.last_beat: dict[str, float] = {}
@@ -178,7 +188,7 @@ class SimulatedNodes:
         for name, labels in self.nodes.items():
             if time.monotonic() - self.last_beat.get(name, -HEARTBEAT_SECONDS) >= HEARTBEAT_SECONDS:
                 self._beat(name, labels)
-        play_operators(self.api)
+        play_operators(self.api, self.real)
 
     def _beat(self, name: str, labels: Mapping[str, str]) -> None:
         self.api.apply(node_manifest(labels))
@@ -197,6 +207,8 @@ class SimulatedNodes:
         self.last_beat[name] = time.monotonic()
 
     def _pod(self, pod: Manifest) -> None:
+        if self.leave_process_pods and runs_here(pod):
+            return
         metadata = pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         if metadata.get("deletionTimestamp"):
@@ -211,9 +223,8 @@ class SimulatedNodes:
         return f"10.244.{number // 250}.{number % 250 + 1}"
 
 
-def run(api: Api, stopped: list[bool]) -> None:
+def run(nodes: SimulatedNodes, stopped: list[bool]) -> None:
     """Take turns until asked to stop. What one turn could not do (a conflict, a restart), the next one does."""
-    nodes = SimulatedNodes(api)
     while not stopped:
         try:
             nodes.turn()
@@ -226,6 +237,8 @@ def main() -> int:
     """Run the simulated node until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--leave-process-pods", action="store_true", help="a kubelet runs those it can")
+    parser.add_argument("--real", action="append", default=[], metavar="OPERATOR", help="it runs by itself")
     arguments = parser.parse_args()
     stopped: list[bool] = []
 
@@ -233,7 +246,12 @@ def main() -> int:
         stopped.append(True)
 
     signal.signal(signal.SIGTERM, ask_to_stop)
-    run(Api.from_kubeconfig(arguments.kubeconfig), stopped)
+    nodes = SimulatedNodes(
+        Api.from_kubeconfig(arguments.kubeconfig),
+        leave_process_pods=arguments.leave_process_pods,
+        real=arguments.real,
+    )
+    run(nodes, stopped)
     return 0
 
 

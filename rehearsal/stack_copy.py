@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rehearsal.errors import RehearsalError
+from rehearsal.errors import BadInputError
 
 LEFT_OUT = ("encryptionsalt", "encryptedkey", "secretsprovider", "environment")
 STAND_IN_SECRET = "rehearsal-stand-in"  # noqa: S105 - no secret
@@ -30,19 +30,19 @@ class StackCopy:
 
 
 def read(path: Path) -> StackCopy:
-    """Make the copy of a stack file. Raises RehearsalError when it is missing or is not YAML."""
+    """Make the copy of a stack file. Raises BadInputError when it is missing or is not YAML."""
     try:
         text = path.read_text()
         content = yaml.safe_load(text) or {}
     except OSError as error:
         message = f"There is no stack file {path.name}: {error.strerror}."
-        raise RehearsalError(message) from error
+        raise BadInputError(message) from error
     except yaml.YAMLError as error:
         message = f"{path.name} is not YAML: {error}"
-        raise RehearsalError(message) from error
+        raise BadInputError(message) from error
     if not isinstance(content, dict) or not isinstance(content.get("config") or {}, dict):
         message = f"{path.name} is not a stack file: it must be a mapping with the key `config`."
-        raise RehearsalError(message)
+        raise BadInputError(message)
     config = content.get("config") or {}
     secrets = {
         place: STAND_IN_SECRET for key, value in config.items() for place in _secret_places(value, str(key))
@@ -89,16 +89,44 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def existing_context(content: dict[str, Any], project: str) -> str:
-    """The kubeconfig context that a stack with `cluster.existing` names. Raises RehearsalError for any other stack."""
-    platform = (content.get("config") or {}).get(f"{project}:platform") or {}
-    cluster = platform.get("cluster") or {} if isinstance(platform, dict) else {}
+def platform_of(content: dict[str, Any], project: str) -> dict[str, Any]:
+    """The platform's settings of a stack file's content; empty for a program without any."""
+    platform = (content.get("config") or {}).get(f"{project}:platform")
+    return platform if isinstance(platform, dict) else {}
+
+
+def creates_cluster(platform: dict[str, Any]) -> bool:
+    """Whether the stack makes its cluster, and so needs an AWS account."""
+    cluster = platform.get("cluster")
+    return isinstance(cluster, dict) and isinstance(cluster.get("create"), dict)
+
+
+def take_guards_off(platform: dict[str, Any]) -> list[str]:
+    """What the documented way down asks for first, since a rehearsal ends with it; gives back what was changed."""
+    create = platform["cluster"]["create"]
+    wanted = (
+        ("deletion", platform.setdefault("deletion", {}) or {}, {"protect": False, "keepWeights": False}),
+        ("cluster.create", create, {"deletionProtection": False}),
+    )
+    said = []
+    for place, settings, values in wanted:
+        for name, value in values.items():
+            if settings.get(name) is not value:
+                settings[name] = value
+                said.append(f"{place}.{name} is {str(value).lower()}, so that the stack can be destroyed")
+    platform["deletion"] = wanted[0][1]
+    return said
+
+
+def existing_context(platform: dict[str, Any]) -> str:
+    """The kubeconfig context that a stack with `cluster.existing` names. Raises BadInputError for any other stack."""
+    cluster = platform.get("cluster")
     existing = cluster.get("existing") if isinstance(cluster, dict) else None
     context = existing.get("context") if isinstance(existing, dict) else None
     if not isinstance(context, str) or not context:
         message = (
-            "Only a stack with `cluster.existing.context` can be brought up on the embedded control plane: "
-            "one that creates its cluster needs AWS. Use STACK=local."
+            "The stack says neither `cluster.create` nor `cluster.existing.context`, so there is no cluster to bring it up "
+            "in. Look at Pulumi.local.yaml and Pulumi.dev.yaml."
         )
-        raise RehearsalError(message)
+        raise BadInputError(message)
     return context

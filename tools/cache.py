@@ -59,6 +59,8 @@ def built(tool: Tool) -> Path | None:
 
 def printed_version(tool: Tool, binary: Path) -> str:
     """What a binary says about its version, or an empty text when it cannot be asked."""
+    if tool.stamped_module:
+        return _stamped_version(tool, binary)
     try:
         done = subprocess.run(
             [str(binary), *tool.version_args],
@@ -71,6 +73,18 @@ def printed_version(tool: Tool, binary: Path) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout + done.stderr
+
+
+def _stamped_version(tool: Tool, binary: Path) -> str:
+    """The version in Go's build information, which lies as text in every binary; empty for another program."""
+    try:
+        content = binary.read_bytes()
+    except OSError:
+        return ""
+    if f"path\t{tool.package}\n".encode() not in content:
+        return ""
+    row = re.search(rf"(?:mod|dep)\t{re.escape(tool.stamped_module)}\tv([^\t\n]+)".encode(), content)
+    return row.group(1).decode() if row else ""
 
 
 def has_version(tool: Tool, text: str) -> bool:

@@ -18,6 +18,10 @@ ETCD = "3.7.3"
 # The provider's newest module is older than its Python SDK; both are taken when they are on PATH.
 PROVIDER_MODULE = "4.25.0"
 PROVIDER_SDK = "4.34.2"
+# The newest module that is served; the charts pin a newer operator (components/pins.py).
+KUBERAY = "1.5.0"
+KARPENTER = "1.14.1"
+KWOK = "0.8.0"
 
 
 class ToolsError(Exception):
@@ -39,6 +43,8 @@ class Tool:
     env: Mapping[str, str] = field(default_factory=dict)
     # A Go module whose schema files are put beside main.go before the build (empty: none).
     schema_module: str = ""
+    # For a program without a version flag: the module whose version Go wrote into the binary (empty: it is asked).
+    stamped_module: str = ""
 
     @property
     def folder(self) -> Path:
@@ -93,6 +99,40 @@ TOOLS: tuple[Tool, ...] = (
         schema_module="github.com/pulumi/pulumi-kubernetes/provider/v4",
     ),
     _kubernetes("kube-scheduler", 0.5),
+    Tool(
+        name="kuberay",
+        binary="kuberay-operator",
+        module="kuberay",
+        package="github.com/ray-project/kuberay/ray-operator",
+        versions=(KUBERAY,),
+        version_args=(),
+        minutes=0.8,
+        env={"CGO_ENABLED": "0"},
+        stamped_module="github.com/ray-project/kuberay/ray-operator",
+    ),
+    Tool(
+        name="kwok",
+        binary="kwok",
+        module="kwok",
+        package="sigs.k8s.io/kwok/cmd/kwok",
+        versions=(KWOK,),
+        version_args=(),
+        minutes=1,
+        env={"CGO_ENABLED": "0"},
+        stamped_module="sigs.k8s.io/kwok",
+    ),
+    Tool(
+        name="karpenter",
+        # The provider with a simulated EC2 in it. The real controller has another package, so it is never taken for this.
+        binary="karpenter-kwok",
+        module="karpenter",
+        package="github.com/aws/karpenter-provider-aws/kwok",
+        versions=(KARPENTER,),
+        version_args=(),
+        minutes=3.3,
+        env={"CGO_ENABLED": "0"},
+        stamped_module="github.com/aws/karpenter-provider-aws",
+    ),
 )
 
 

@@ -14,18 +14,12 @@ from typing import Any
 
 import yaml
 
+from tools.serving.on_cpu import KV_CACHE, cpus_only, substitute
+
 Document = dict[str, Any]
 
 LOOPBACK = "127.0.0.1"
-# Only a GPU has them, or the tiny model has no use for them.
-_GPU_ARGUMENTS = (
-    "gpu_memory_utilization",
-    "quantization",
-    "kv_cache_dtype",
-    "safetensors_load_strategy",
-    "load_format",
-)
-_TINY_CONTEXT = 2048
+_GPUS = "each GPU of a replica is one CPU to Ray"
 
 
 class PlanError(Exception):
@@ -156,7 +150,7 @@ class _Changes:
             "LLM_PLATFORM_KEYS_FILE": keys,
             "HF_HUB_OFFLINE": "1",
         }
-        result = {**emitted, **here, "VLLM_CPU_KVCACHE_SPACE": "1"}
+        result = {**emitted, **here, **dict([KV_CACHE])}
         if result.pop("RAY_AUTH_MODE", None):
             self.said.append("Ray's own API asks for a token: who reaches it runs code as you")
         if result.pop("RAY_PROMETHEUS_HOST", None):
@@ -171,39 +165,9 @@ class _Changes:
         self.said.append(f"HTTP is served on {LOOPBACK}:{self._port} only")
         for application in document["applications"]:
             for config in application.get("args", {}).get("llm_configs", ()):
-                self._config(config)
+                self.said += substitute(config, self._weights, cpus_only, _GPUS)
             self._ingress(application.get("args", {}))
         return document
-
-    def _config(self, config: Document) -> None:
-        loading = config["model_loading_config"]
-        self.said.append(f"the weights are those of {self._weights.name}, not {loading['model_source']}")
-        loading["model_source"] = str(self._weights)
-        if config.get("accelerator_config", {}).get("kind") != "cpu":
-            self.said.append("the accelerator is the CPU, and each GPU of a replica is one CPU to Ray")
-            config["accelerator_config"] = {"kind": "cpu"}
-            config.pop("accelerator_type", None)
-            config["placement_group_config"] = {"bundle_per_worker": {"CPU": 1}, "strategy": "PACK"}
-            self._one_worker(config["engine_kwargs"])
-        self._arguments(config["engine_kwargs"])
-
-    def _one_worker(self, arguments: Document) -> None:
-        for name in ("tensor_parallel_size", "pipeline_parallel_size"):
-            if arguments.get(name, 1) != 1:
-                self.said.append(f"{name} is 1, not {arguments[name]}")
-                arguments[name] = 1
-
-    def _arguments(self, arguments: Document) -> None:
-        dropped = [name for name in _GPU_ARGUMENTS if arguments.pop(name, None) is not None]
-        if dropped:
-            self.said.append(
-                f"left out, as they are for GPUs or for the stack's own weights: {', '.join(dropped)}"
-            )
-        if arguments.get("max_model_len", 0) > _TINY_CONTEXT:
-            self.said.append(
-                f"max_model_len is {_TINY_CONTEXT}, the tiny model's, not {arguments['max_model_len']}"
-            )
-            arguments["max_model_len"] = _TINY_CONTEXT
 
     def _ingress(self, arguments: Document) -> None:
         extra = arguments.get("ingress_cls_config", {}).get("ingress_extra_kwargs", {})

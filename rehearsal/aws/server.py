@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rehearsal.aws import cloud, eks_provider, executables
+from rehearsal.aws import bottlerocket, cloud, eks_provider, executables
 from rehearsal.control_plane import LOOPBACK, ROOT
 from rehearsal.engine import Engine
 from rehearsal.errors import RehearsalError
@@ -118,6 +118,7 @@ def main(address: str, port: str, account: str) -> None:
     os.environ.update(MOTO_ACCOUNT_ID=account, MOTO_IAM_LOAD_MANAGED_POLICIES="true")
     from moto.server import main as serve  # noqa: PLC0415
 
+    bottlerocket.serve()
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     threading.Thread(target=_warm, args=(account,), daemon=True).start()
     serve(["-H", address, "-p", port])

@@ -110,7 +110,7 @@ def test_missing_tools_are_named(folder: Path, tmp_path: Path, monkeypatch: pyte
         ControlPlane(folder).start()
 
     assert str(caught.value) == (
-        "Not built yet: etcd, kube-apiserver. Run `make tools` first (once, about 20 minutes on two cores)."
+        "Not built yet: etcd, kube-apiserver. Run `make tools` first (once, about 25 minutes on two cores)."
     )
 
 

@@ -237,19 +237,49 @@ def test_leftovers_are_named(shared: Sample) -> None:
     assert sample.run("down")[0] == 0
 
 
-def test_a_stack_that_needs_aws_is_refused(sample: Sample) -> None:
-    """A stack without `cluster.existing` cannot come up here, and the message says which can."""
-    stack_file = sample.program.parent / "Pulumi.sample.yaml"
-    stack_file.write_text("config:\n  llm-platform:platform:\n    cluster: {create: {}}\n")
-
-    assert sample.run("up") == (
-        1,
-        "",
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
         (
-            "rehearsal: Only a stack with `cluster.existing.context` can be brought up on the embedded control plane: "
-            "one that creates its cluster needs AWS. Use STACK=local.\n"
+            "config:\n  llm-platform:platform:\n    cluster: {}\n",
+            "The stack says neither `cluster.create` nor `cluster.existing.context`",
         ),
+        (
+            "config: 1\n",
+            "Pulumi.sample.yaml is not a stack file: it must be a mapping with the key `config`.",
+        ),
+        ("config: [\n", "Pulumi.sample.yaml is not YAML: "),
+    ],
+)
+def test_a_stack_file_that_cannot_be_meant_is_refused(shared: Sample, text: str, words: str) -> None:
+    """What is wrong with the input is said, with an exit code of its own, and nothing is started."""
+    stack_file = shared.program.parent / "Pulumi.sample.yaml"
+    before = stack_file.read_text()
+    stack_file.write_text(text)
+    code, out, err = shared.run("up")
+    stack_file.write_text(before)
+
+    assert (code, out) == (2, "")
+    assert err.startswith(f"rehearsal: {words}")
+
+
+def test_a_model_that_the_stack_does_not_have_is_refused(shared: Sample) -> None:
+    """`--live` names models of the stack."""
+    assert shared.run("up", "--live", "chat") == (
+        2,
+        "",
+        "rehearsal: The stack has no model named chat; it has none.\n",
     )
+
+
+def test_no_such_stack(shared: Sample) -> None:
+    """A stack without a file, and a name that is no file's, are bad input."""
+    arguments = ["-m", "rehearsal", "up", "--program", str(shared.program), "--stack"]
+    for name, words in (
+        ("other", "There is no stack file Pulumi.other.yaml: No such file or directory."),
+        ("../x", "'../x' is not a stack's name: letters, digits, '.', '_' and '-' only."),
+    ):
+        assert run_module(*arguments, name, env=shared.env) == (2, "", f"rehearsal: {words}\n")
 
 
 def test_secrets_get_a_stand_in(shared: Sample) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.engine.helpers import run_module, soon, start_module
 from tools import cache, crds
-from tools.table import KUBERNETES, PROVIDER_MODULE, PULUMI, TOOLS, ToolsError, find
+from tools.table import KARPENTER, KUBERAY, KUBERNETES, KWOK, PROVIDER_MODULE, PULUMI, TOOLS, ToolsError, find
 
 GO = """#!/bin/sh
 # Stands in for the Go client: knows its version and "builds" a script that prints one.
@@ -85,7 +85,7 @@ def test_unknown_name_lists_the_names(go: Go) -> None:
     assert code == 1
     assert err == (
         "tools: There is no tool named 'etdc'. The tools are: etcd, kube-apiserver, kube-controller-manager, "
-        "pulumi, pulumi-kubernetes, kube-scheduler.\n"
+        "pulumi, pulumi-kubernetes, kube-scheduler, kuberay, kwok, karpenter.\n"
     )
 
 
@@ -197,9 +197,27 @@ def test_the_table_agrees_with_the_modules() -> None:
         ("etcd", "go.etcd.io/etcd/server/v3 v3.7.3"),
         ("kube-apiserver", f"k8s.io/kubernetes v{KUBERNETES}"),
         ("pulumi", f"github.com/pulumi/pulumi/pkg/v3 v{PULUMI}"),
+        ("kuberay", f"github.com/ray-project/kuberay/ray-operator v{KUBERAY}"),
+        ("kwok", f"sigs.k8s.io/kwok v{KWOK}"),
+        ("karpenter", f"github.com/aws/karpenter-provider-aws v{KARPENTER}"),
     ):
         assert pin in (find(tool).folder / "go.mod").read_text()
     assert f'version = "{PROVIDER_MODULE}"' in (find("pulumi-kubernetes").folder / "main.go").read_text()
+
+
+def test_a_version_can_be_read_off_a_binary(tmp_path: Path) -> None:
+    """A program without a version flag is known by Go's build information: its own package, and the module's version."""
+    tool, binary = find("karpenter"), tmp_path / "karpenter-kwok"
+
+    def said(package: str, version: str) -> str:
+        text = f"path\t{package}\nmod\texample.com/x\t(devel)\t\ndep\t{tool.stamped_module}\t{version}\th1:abc=\n"
+        binary.write_bytes(b"\x7fELF\0" + text.encode() + b"\0")
+        return cache.printed_version(tool, binary)
+
+    assert cache.has_version(tool, said(tool.package, f"v{KARPENTER}"))
+    assert not cache.has_version(tool, said(tool.package, "v1.14.10"))
+    assert said("github.com/aws/karpenter-provider-aws/cmd/controller", f"v{KARPENTER}") == ""
+    assert cache.printed_version(tool, tmp_path / "nothing") == ""
 
 
 def test_missing_crd_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,8 +121,8 @@ def test_exec_probes_and_their_time() -> None:
     def run(code: int | None) -> probes.Run:
         return lambda command, seconds: (asked.append((command, seconds)), (code, "out\n"))[1]
 
-    assert probes.ask(probe, {}, "", run(0)) == (True, "out")
-    assert probes.ask(probe, {}, "", run(1)) == (False, "out")
+    assert probes.ask(probe, {}, "", run(0)) == (True, "exit code 0: out")
+    assert probes.ask(probe, {}, "", run(1)) == (False, "exit code 1: out")
     assert probes.ask(probe, {}, "", run(None)) == (False, "command timed out after 2s")
     assert asked == [(["x"], 2.0)] * 3
 

@@ -70,6 +70,7 @@ def test_only_the_named_fields_of_a_gpu_model_change(service: Callable[[str, str
         ("placement_group_config", "bundle_per_worker", "CPU"),
         ("placement_group_config", "bundle_per_worker", "GPU"),
         ("engine_kwargs", "tensor_parallel_size"),
+        ("engine_kwargs", "enforce_eager"),
         ("engine_kwargs", "max_model_len"),
         ("engine_kwargs", "quantization"),
         ("engine_kwargs", "gpu_memory_utilization"),
@@ -169,7 +170,7 @@ def test_an_ingress_of_a_simulated_model_is_not_awaited() -> None:
 
 
 def test_reservations_are_left_out_of_node_classes() -> None:
-    """moto has no capacity reservations, so a node class that names some would never be ready."""
+    """Moto has no capacity reservations, so a node class that names some would never be ready."""
     manifest = {
         "metadata": {"name": "p4d"},
         "spec": {"role": "r", "capacityReservationSelectorTerms": [{"id": "cr-1"}]},

@@ -1,0 +1,286 @@
+"""`make rehearse STACK=prod`: plays the scenarios on a stack, prints a table while going, and writes a report.
+
+    python -m rehearsal.rehearse --stack prod --report rehearsal.json --only 1,2,13
+
+The report is written anew after each scenario. Exit code 0 when all passed, 1 when one did not, 130 when interrupted. A
+stage on which a scenario failed keeps its state and logs, and the output says where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from rehearsal.aws.table import what_stood_in
+from rehearsal.errors import RehearsalError
+from rehearsal.memory import Peak
+from rehearsal.scenarios.live_stage import LiveStage
+from rehearsal.scenarios.outcome import REQUEST_KINDS, Outcome
+from rehearsal.scenarios.stage import Stage
+from rehearsal.scenarios.table import LIVE, SMALL, SMALL_STACK, Scenario, chosen
+from rehearsal.session import state_root
+from rehearsal.session_plan import choose
+from rehearsal.simulated_operators import simulated_names
+from rehearsal.stack_copy import platform_of, read
+from rehearsal.substitution import TIME_FACTOR
+from tools import terminal
+from tools.table import ToolsError
+
+FOLDER = "rehearse"
+MEMORY_LIMIT_GIB = 16
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = "llm-platform"
+GPUS_OF_LIVE = 1
+CHARTS = "Charts are local stubs of the same names and values."
+PATCH = (
+    "The Kubernetes provider here is older than the program's and does not know `enablePatchForce`; where pods are "
+    "simulated its variable PULUMI_K8S_ENABLE_PATCH_FORCE says the same."
+)
+
+
+def say(text: str) -> None:
+    """One line of progress on stderr."""
+    terminal.say(text, "rehearse")
+
+
+def live_model(platform: dict[str, Any]) -> str:
+    """The model that answers: the first with one GPU and two replicas, so that one may go; else the first of all."""
+    models = platform.get("models") or []
+    small = [
+        row
+        for row in models
+        if row.get("tensorParallel", 1) == GPUS_OF_LIVE and row.get("scaling", {}).get("minReplicas", 1) > 1
+    ]
+    rows = small or models
+    if not rows:
+        raise RehearsalError(
+            "The stack serves no model, so there is nothing to rehearse with users' traffic."
+        )
+    return str(rows[0]["name"])
+
+
+@dataclass
+class Rehearsal:
+    """One run over chosen scenarios. Stages are made when first needed, and ended when the last scenario on them is."""
+
+    stack: str
+    scenarios: list[Scenario]
+    folder: Path
+    model: str = ""
+    why_not_live: str = ""
+    stages: dict[str, Stage] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    failed_at: set[str] = field(default_factory=set)
+    started: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, stack: str, only: str) -> Rehearsal:
+        """A run for a stack of this checkout. Raises RehearsalError for one that makes no cluster."""
+        scenarios = chosen(only)
+        platform = platform_of(read(ROOT / f"Pulumi.{stack}.yaml").content, PROJECT)
+        if not (platform.get("cluster") or {}).get("create"):
+            raise RehearsalError(
+                f"The stack {stack} makes no cluster, so there is no AWS half to rehearse. "
+                "Use STACK=prod, dev or multinode; `make up` is the rehearsal of a stack on a cluster that is there."
+            )
+        model = live_model(platform)
+        why = choose(platform, (model,)).why
+        return cls(stack, scenarios, state_root() / FOLDER / stack, model, why)
+
+    def kind_of(self, scenario: Scenario) -> str:
+        """On which stage a scenario is played here."""
+        simulated = scenario.stage == LIVE and self.why_not_live and scenario.or_simulated
+        return "simulated" if simulated else scenario.stage
+
+    def stage_of(self, kind: str) -> Stage:
+        """The stage of a kind; another one is ended first, so that there is one control plane at a time."""
+        for other in [name for name in self.stages if name != kind]:
+            self.end(other)
+        if kind not in self.stages:
+            place = self.folder / kind
+            if kind == LIVE:
+                self.stages[kind] = LiveStage(place, self.stack, say, self.model)
+            else:
+                self.stages[kind] = Stage(place, SMALL_STACK if kind == SMALL else self.stack, say)
+        return self.stages[kind]
+
+    def end(self, kind: str) -> None:
+        """End a stage's processes."""
+        stage = self.stages.pop(kind, None)
+        if stage:
+            stage.stop()
+
+    def play(self, scenario: Scenario) -> Outcome:
+        """Play one scenario; whatever goes wrong in it is its outcome."""
+        outcome, started, kind = Outcome(), time.monotonic(), self.kind_of(scenario)
+        say(f"scenario {scenario.number}: {scenario.name} ({kind})")
+        if scenario.stage == LIVE and self.why_not_live and not scenario.or_simulated:
+            outcome.error = f"Not played: {self.why_not_live}."
+        else:
+            self._play(scenario, kind, outcome)
+        if not outcome.passed and kind in self.stages:
+            # The next scenario begins with a fresh stage; this one's files stay under another name.
+            self.failed_at.add(self._put_aside(kind, scenario))
+        row = outcome.as_dict(
+            f"{scenario.number} {scenario.name}", scenario.expected, time.monotonic() - started
+        )
+        self.rows.append(row)
+        return outcome
+
+    def _play(self, scenario: Scenario, kind: str, outcome: Outcome) -> None:
+        try:
+            scenario.play(self.stage_of(kind), outcome)
+        except (RehearsalError, ToolsError) as error:
+            outcome.error = str(error)
+        except Exception as error:  # noqa: BLE001 - one scenario's fault must not hide what the others show
+            outcome.error = f"{type(error).__name__}: {error}"
+            self._traceback(scenario)
+
+    def _traceback(self, scenario: Scenario) -> None:
+        import traceback  # noqa: PLC0415 - only for a fault of the rehearsal itself
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"traceback-{scenario.number}.txt").write_text(traceback.format_exc())
+
+    def _put_aside(self, kind: str, scenario: Scenario) -> str:
+        stage = self.stages[kind]
+        self.end(kind)
+        kept = stage.folder.with_name(f"failed-{scenario.number}")
+        with contextlib.suppress(OSError):
+            import shutil  # noqa: PLC0415
+
+            shutil.rmtree(kept, ignore_errors=True)
+            stage.folder.rename(kept)
+        return str(kept)
+
+    def report(self, peak: Peak) -> dict[str, Any]:
+        """Everything that was seen until now."""
+        return {
+            "stack": self.stack,
+            "scenarios": self.rows,
+            "seconds": round(time.monotonic() - self.started, 1),
+            "peakMemoryGiB": round(peak.gib, 2),
+            "stoodIn": self.stood_in(),
+            "kept": sorted(self.failed_at),
+        }
+
+    def stood_in(self) -> list[str]:
+        """What is not as on AWS, in sentences."""
+        sentences = [*what_stood_in(), CHARTS, PATCH]
+        kinds = {self.kind_of(row) for row in self.scenarios}
+        if LIVE in kinds and not self.why_not_live:
+            sentences += [
+                f"KubeRay and Karpenter are real; the pods of {self.model} run as processes with the tiny model on CPU.",
+                f"Long graces and delays of {self.model} are shortened to {TIME_FACTOR} of their time.",
+                "Capacity reservations are taken out of the stack file: moto does not answer for them.",
+                "Pods of the other models are simulated: no image is pulled, nothing answers.",
+            ]
+        if kinds - {LIVE}:
+            names = ", ".join(simulated_names())
+            sentences.append(f"Where a scenario is `simulated` or `small`, pods and {names} are simulated.")
+        if SMALL in kinds:
+            sentences.append(f"Scenarios on `small` are played on the stack {SMALL_STACK}.")
+        if self.why_not_live:
+            sentences.append(f"Nothing ran for real: {self.why_not_live}.")
+        return sentences
+
+
+def table_of(rows: list[dict[str, Any]]) -> Table:
+    """The outcomes as a table."""
+    table = Table(title="Rehearsal", expand=False)
+    for name in ("scenario", "result", "seconds", "checks", "requests", "seen"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        good = sum(check["passed"] for check in row["checks"])
+        requests = ", ".join(f"{row['requests'][kind]} {kind}" for kind in REQUEST_KINDS)
+        table.add_row(
+            row["name"],
+            "[green]passed[/]" if row["passed"] else "[red]FAILED[/]",
+            f"{row['seconds']:.0f}",
+            f"{good}/{len(row['checks'])}",
+            requests if any(row["requests"].values()) else "",
+            row["seen"][:300].replace("[", r"\["),
+        )
+    return table
+
+
+def show(row: dict[str, Any]) -> None:
+    """One scenario's result as it comes, with the checks that failed."""
+    say(
+        f"{'passed' if row['passed'] else 'FAILED'}: {row['name']}, {row['seconds']:.0f} s. {row['seen'][:600]}"
+    )
+    for check in row["checks"]:
+        if not check["passed"]:
+            say(f"    {check['name']}: {str(check['value'])[:500]} (wanted {check['limit']})")
+
+
+def run(rehearsal: Rehearsal, report: Path | None, console: Console) -> bool:
+    """Play all; whether all passed. The report is there after each."""
+    for sentence in rehearsal.stood_in():
+        say(f"* {sentence}")
+    with Peak(str(rehearsal.folder)) as peak:
+        try:
+            for scenario in rehearsal.scenarios:
+                rehearsal.play(scenario)
+                show(rehearsal.rows[-1])
+                _write(report, rehearsal.report(peak))
+        finally:
+            for kind in list(rehearsal.stages):
+                rehearsal.end(kind)
+    content = rehearsal.report(peak)
+    _write(report, content)
+    console.print(table_of(rehearsal.rows))
+    console.print(f"{content['seconds']:.0f} s, at most {peak.gib:.1f} GiB of memory.")
+    for place in content["kept"]:
+        console.print(f"State and logs of a failed scenario: {place}")
+    return all(row["passed"] for row in rehearsal.rows)
+
+
+def _write(path: Path | None, content: dict[str, Any]) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(json.dumps(content, indent=1, default=str) + "\n")
+        temporary.replace(path)
+
+
+def _terminated(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: list[str] | None = None, runner: Callable[..., bool] = run) -> int:
+    """Play what the arguments say."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", default="prod")
+    parser.add_argument("--report", type=Path, help="JSON file with what was seen")
+    parser.add_argument("--only", default="", help="numbers as in 1,2,13, or ci; all by default")
+    arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        rehearsal = Rehearsal.of(arguments.stack, arguments.only)
+        good = runner(rehearsal, arguments.report, Console())
+    except (RehearsalError, ToolsError) as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("interrupted; its processes are ended, the report holds what was seen until now.")
+        return 130
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

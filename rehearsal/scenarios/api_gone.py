@@ -1,0 +1,44 @@
+"""Scenario 11: the API server dies in the middle of `up`."""
+
+from __future__ import annotations
+
+from rehearsal.errors import EngineError
+from rehearsal.scenarios import orphans, watching
+from rehearsal.scenarios.outcome import Outcome
+from rehearsal.scenarios.stage import Stage
+
+API_SERVER = "kube-apiserver"
+AFTER = 5  # Kubernetes objects begun before it dies
+LIMIT_SECONDS = 240
+
+
+def api_gone(stage: Stage, outcome: Outcome) -> None:
+    """The error names what is gone; when it is back, the next `up` makes the rest."""
+    stage.ensure_down()
+    marker = str(stage.folder)
+    with watching.struck(
+        stage.engine_log,
+        lambda steps: sum(kind.startswith("kubernetes:") for _, kind, _ in steps.begun) >= AFTER,
+        lambda: watching.kill(marker, API_SERVER),
+    ) as hit:
+        words = stage.failure(stage.engine.up)
+    outcome.equal("API server killed in the middle", bool(hit), True)
+    refused = [line for line in words.splitlines() if "refused" in line or "unreachable" in line]
+    outcome.at_least("lines of the error that say that it is not reachable", len(refused), 1)
+    outcome.equal("the error is a traceback", "Traceback" in words, False)
+    outcome.saw(f"The error: {(refused or ['(none)'])[0][:300]}")
+
+    stage.plane.stop()
+    stage.plane.start()
+    stage.forget()
+    stage.engine.refresh()
+    found = orphans.delete(stage)
+    if found:
+        outcome.saw(f"Found by list and deleted: {orphans.described(found)}.")
+    try:
+        stage.up()
+    except EngineError as error:
+        outcome.equal("the next up", str(error)[:600], "converges")
+        return
+    outcome.equal("changes of one more up", stage.up().changed, 0)
+    outcome.equal("outside the state", orphans.names(stage), [])

@@ -1,0 +1,192 @@
+"""A stage with the real KubeRay and Karpenter, and one model whose pods run as processes: Ray and vLLM answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal import stack_copy, traffic
+from rehearsal.aws.cloud import Cloud
+from rehearsal.control_plane import ControlPlane
+from rehearsal.engine import Engine, Result
+from rehearsal.errors import RehearsalError
+from rehearsal.processes import start, stop_all
+from rehearsal.scenarios.program_copy import ProgramCopy
+from rehearsal.scenarios.stage import PLATFORM, Say, Stage
+from rehearsal.session import Session
+from rehearsal.substitution import TIME_FACTOR
+
+ANSWER_SECONDS = 60
+RESERVED = "reserved"
+TRAFFIC_SECONDS = 900.0
+END_SECONDS = 130.0
+
+
+@dataclass
+class Running:
+    """Traffic while it runs; `result` is there after the block."""
+
+    log: Path
+    result: dict[str, Any]
+
+    def so_far(self) -> dict[str, Any]:
+        """The summary of the requests that have ended."""
+        return traffic.read(self.log)
+
+
+class LiveStage(Stage):
+    """As `Stage`, by a `Session`. The first model with two replicas of one GPU is the live one."""
+
+    live = True
+
+    def __init__(self, folder: Path, stack: str, say: Say, model: str) -> None:
+        super().__init__(folder, stack, say)
+        self.model = model
+        self._session: Session | None = None
+        self.substituted: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        """Copy the program; the session starts the rest with the first `up`."""
+        if self._session:
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self.program = ProgramCopy(self.folder / "program")
+        self._without_reservations()
+        os.environ["LLMP_REHEARSAL"] = str(self.folder / "state")
+        self._session = Session(
+            self.stack, self.say, self.program.entry, (self.model,), TIME_FACTOR, (self.program.pack,)
+        )
+
+    def _without_reservations(self) -> None:
+        """Moto does not answer DescribeCapacityReservations, so Karpenter could not begin with a pool that has one."""
+        path = self.program.stack_file(self.stack)
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for pool in content["config"][PLATFORM]["gpuPools"]:
+            if pool.pop("reservationIds", None):
+                pool["capacity"] = [name for name in pool["capacity"] if name != RESERVED]
+                self.say(f"the pool {pool['name']} has no capacity reservation here: moto knows none")
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def stop(self) -> None:
+        """End all processes; the files stay, with logs and state."""
+        if self._session:
+            with contextlib.suppress(RehearsalError):
+                self.plane.stop()
+        self._session, self.is_up = None, False
+
+    @property
+    def session(self) -> Session:
+        """The session. Raises RehearsalError before `start`."""
+        if self._session is None:
+            raise RehearsalError("the stage is not started")
+        return self._session
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings in the engine's stack file; `write` after a change."""
+        if not self.content:
+            self.content = self.session.settings()
+        return self.content
+
+    def write(self) -> None:
+        """Write the changed stack file."""
+        self.session.write(self.content)
+
+    @property
+    def live_models(self) -> tuple[str, ...]:
+        """The models that answer."""
+        return self.session.live
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The session's control plane."""
+        return self.session.plane()
+
+    @property
+    def cloud(self) -> Cloud:
+        """The session's AWS account."""
+        return self.session.cloud()
+
+    @property
+    def engine(self) -> Engine:
+        """The session's engine."""
+        return self.session.engine()
+
+    def up(self) -> Result:
+        """The session's `up` the first time, the engine's afterwards: the session's begins with the user's file."""
+        first = not (self.session.folder / "plane").exists()
+        result = self.session.up() if first else self.engine.up()
+        if not self.session.live:
+            raise RehearsalError(self.session.plan.why or "no model runs as processes")
+        self.is_up = True
+        self.substituted = tuple(result.substituted) or self.substituted
+        return result
+
+    def ensure_down(self) -> None:
+        """Destroy what is up."""
+        self.start()
+        if self.is_up:
+            self.engine.destroy()
+            self.is_up = False
+
+    def recorded(self) -> list[dict[str, Any]]:
+        """What the engine's state holds; nothing before the first `up`."""
+        return super().recorded() if self.session.folder.exists() else []
+
+    def key(self) -> str:
+        """The key that callers send, where the endpoint wants one."""
+        return stack_copy.STAND_IN_SECRET if (self.settings.get("endpoint") or {}).get("keys") else ""
+
+    def ask_model(self, model: str) -> int:
+        """One chat completion through the door of this machine."""
+        target = traffic.Target("", model, self.key())
+        port = self.session.doors()[model]
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/v1/chat/completions",
+            json.dumps(traffic.body(target, stream=False)).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {target.key}"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - own address
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError as error:
+            raise RehearsalError(f"{model} does not answer at port {port}: {error}") from error
+
+    @contextlib.contextmanager
+    def traffic(self, name: str, rate: float = 1.0) -> Iterator[Running]:
+        """Users' traffic on the live model while the block runs, in the control plane's namespace."""
+        folder = self.folder / "traffic"
+        folder.mkdir(exist_ok=True)
+        log, until, output = folder / f"{name}.jsonl", folder / f"{name}.end", folder / f"{name}.log"
+        for path in (log, until, output):
+            path.unlink(missing_ok=True)
+        command = [
+            sys.executable, "-m", "rehearsal.traffic", "--kubeconfig", str(self.plane.kubeconfig_inside),
+            "--service", f"{self.namespace}/{self.model}-serve-svc", "--model", self.model,
+            "--seconds", str(TRAFFIC_SECONDS), "--rate", str(rate), "--log", str(log), "--until", str(until),
+        ]  # fmt: skip
+        running = Running(log, {})
+        process = start(self.plane.inside(command), output, {**os.environ, "LLMP_ENDPOINT_KEY": self.key()})
+        try:
+            yield running
+        finally:
+            until.touch()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
+            stop_all([process])
+            running.result.update(running.so_far())

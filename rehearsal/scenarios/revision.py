@@ -1,0 +1,107 @@
+"""Scenario 7: a newer revision of the model, under users' traffic."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from components import conventions
+from rehearsal import session_plan
+from rehearsal.engine import Engine
+from rehearsal.scenarios import looking
+from rehearsal.scenarios.live_stage import LiveStage
+from rehearsal.scenarios.outcome import Outcome
+from rehearsal.substitution import TIME_FACTOR, Substitution
+
+STEADY_SECONDS = 15
+DONE_SECONDS = 240
+PAUSE_LIMIT = 5.0
+NEWER = "f" * 40
+
+
+def revision(stage: LiveStage, outcome: Outcome) -> None:
+    """Only the Serve document may change, no pod may go, and users must not notice."""
+    stage.ensure_up()
+    model = next(row for row in stage.settings["models"] if row["name"] == stage.model)
+    older = model["source"]["revision"]
+    before = _names(stage)
+    specs = _without_document(stage)
+    engine = _engine(stage, NEWER)
+    with stage.traffic("revision") as running:
+        time.sleep(STEADY_SECONDS)
+        outcome.at_least("requests finished before the change", running.so_far()["finished"], 5)
+        model["source"]["revision"] = NEWER
+        stage.write()
+        planned = engine.preview()
+        changes = sorted(
+            row["urn"].rpartition("::")[2] for row in planned.steps if row["operation"] == "update"
+        )
+        outcome.equal("preview: the RayService is updated", f"{stage.model}-rayservice" in changes, True)
+        outcome.equal("preview: creations and deletions of models' objects", _others(planned), [])
+        started = time.monotonic()
+        engine.up()
+        done = looking.wait(
+            stage, "the new revision to serve", DONE_SECONDS, lambda: NEWER in _applied(stage)
+        )
+        outcome.equal("the new revision is what Serve has", bool(done), True)
+        outcome.saw(f"The new revision served after {time.monotonic() - started:.0f} s.")
+        time.sleep(STEADY_SECONDS)
+    outcome.equal("pods replaced", sorted(before ^ _names(stage)), [])
+    outcome.equal("the RayService beside its Serve document is as before", _without_document(stage), specs)
+    outcome.equal("requests cut", running.result["cut"], 0)
+    outcome.equal("requests refused", running.result["refused"], 0)
+    outcome.at_most("longest pause (s)", running.result["longest_pause"], PAUSE_LIMIT)
+    outcome.add_requests(running.result)
+    if running.result["why"]:
+        outcome.saw(f"Why: {running.result['why'][:3]}")
+    model["source"]["revision"] = older
+    stage.write()
+
+
+def _engine(stage: LiveStage, revision_name: str) -> Engine:
+    """The engine with the tiny model in a folder that bears the revision's name, as the real weights' folder does."""
+    weights = session_plan.weights()
+    link = stage.folder / "weights" / revision_name
+    link.parent.mkdir(exist_ok=True)
+    if not link.exists():
+        link.symlink_to(Path(weights).resolve(), target_is_directory=True)
+    chosen = Substitution((stage.model,), str(link), TIME_FACTOR)
+    engine = stage.engine
+    return dataclasses.replace(engine, env={**engine.env, **chosen.environment()})
+
+
+def _names(stage: LiveStage) -> set[str]:
+    return {pod["metadata"]["name"] for pod in looking.pods(stage, stage.model)}
+
+
+def _without_document(stage: LiveStage) -> Any:
+    spec = dict(looking.ray_service(stage, stage.model)["spec"])
+    spec.pop("serveConfigV2")
+    return spec
+
+
+def _others(planned: Any) -> list[str]:
+    """Steps beside updates; a download of the new weights into the bucket belongs to storage, not to the model."""
+    return [
+        f"{row['operation']} {row['urn'].rpartition('::')[2]}"
+        for row in planned.steps
+        if row["operation"] not in ("same", "update") and "::storage-" not in row["urn"]
+    ]
+
+
+def _applied(stage: LiveStage) -> str:
+    """The document that KubeRay has sent and Serve reports as running everywhere."""
+    service = looking.ray_service(stage, stage.model)
+    active = service.get("status", {}).get("activeServiceStatus", {})
+    states = [row.get("status") for row in active.get("applicationStatuses", {}).values()]
+    deployments = [
+        row.get("status")
+        for application in active.get("applicationStatuses", {}).values()
+        for row in application.get("serveDeploymentStatuses", {}).values()
+    ]
+    healthy = states and all(state == "RUNNING" for state in states)
+    healthy = healthy and all(state == "HEALTHY" for state in deployments)
+    workers = looking.pods(stage, stage.model, conventions.WORKER_COMPONENT)
+    return str(service["spec"]["serveConfigV2"]) if healthy and workers else ""

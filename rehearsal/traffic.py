@@ -1,0 +1,240 @@
+r"""Users' traffic on one model, at a constant small rate, through the ready endpoints of its Service.
+
+    python -m rehearsal.traffic --kubeconfig F --service llm-serving/llama-8b-serve-svc --model llama-8b \\
+        --seconds 60 --rate 2 --log requests.jsonl
+
+Each request goes over a connection of its own to an endpoint that is ready at that moment, as kube-proxy would choose
+it. Every second one streams. One JSON line per request is kept, so that a cut can be explained; the last line on stdout
+is the summary. It ends by itself, and earlier when the file of `--until` appears.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rehearsal.api import Api
+from rehearsal.doorway import Services
+from rehearsal.errors import RehearsalError
+from tools import terminal
+
+PORT = 8000
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 120.0
+PROGRESS_SECONDS = 5.0
+FINISHED, CUT, REFUSED = "finished", "cut", "refused"
+END = b"[DONE]"
+GOOD = 200
+
+
+@dataclass
+class Request:
+    """What became of one request. Times are seconds since the traffic began."""
+
+    number: int
+    stream: bool
+    began: float
+    address: str = ""
+    status: int = 0
+    bytes: int = 0
+    ended: float = 0.0
+    result: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where and what to ask."""
+
+    service: str  # namespace/name
+    model: str
+    key: str = ""
+    tokens: int = 24
+    stream_tokens: int = 48
+
+
+def body(target: Target, *, stream: bool) -> dict[str, Any]:
+    """A chat completion of a fixed length, so that requests can be compared."""
+    tokens = target.stream_tokens if stream else target.tokens
+    return {
+        "model": target.model,
+        "messages": [{"role": "user", "content": "Count."}],
+        "max_tokens": tokens,
+        "min_tokens": tokens,
+        "ignore_eos": True,
+        "temperature": 0,
+        "stream": stream,
+    }
+
+
+def ask(request: Request, target: Target, address: str, port: int = PORT) -> None:
+    """Send one request to an address and note what became of it.
+
+    Refused: no answer began, or an error status. Cut: an answer began and did not come to its proper end.
+    """
+    request.address = address
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    if target.key:
+        headers["Authorization"] = f"Bearer {target.key}"
+    connection = http.client.HTTPConnection(address, port, timeout=CONNECT_SECONDS)
+    try:
+        connection.connect()
+        connection.sock.settimeout(ANSWER_SECONDS)
+        payload = json.dumps(body(target, stream=request.stream))
+        connection.request("POST", "/v1/chat/completions", payload, headers)
+        answer = connection.getresponse()
+        request.status = answer.status
+        _take(request, answer)
+    except (OSError, http.client.HTTPException) as error:
+        request.result = CUT if request.status == GOOD else REFUSED
+        request.why = f"{type(error).__name__}: {error}"
+    finally:
+        connection.close()
+
+
+def _take(request: Request, answer: http.client.HTTPResponse) -> None:
+    """Read to the end. An answer without its length and end (`[DONE]`, whole JSON) was cut."""
+    content = b""
+    while piece := answer.read1(65536):
+        content += piece
+        request.bytes = len(content)
+    if request.status != GOOD:
+        request.result, request.why = (
+            REFUSED,
+            f"HTTP {request.status}: {content[:200].decode(errors='replace')}",
+        )
+        return
+    problem = _unfinished(content, stream=request.stream)
+    request.result, request.why = (CUT, problem) if problem else (FINISHED, "")
+
+
+def _unfinished(content: bytes, *, stream: bool) -> str:
+    if stream:
+        if b'"error"' in content.rpartition(END)[0]:
+            return f"an error in the stream: {content[-300:].decode(errors='replace')}"
+        return "" if END in content[-40:] else f"the stream ended without {END.decode()}"
+    try:
+        json.loads(content)
+    except ValueError:
+        return "the answer ended in the middle"
+    return ""
+
+
+@dataclass
+class Traffic:
+    """One run. `requests` grows as they end."""
+
+    services: Services
+    target: Target
+    log: Path
+    started: float = field(default_factory=time.monotonic)
+    requests: list[Request] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def one(self, number: int) -> None:
+        """One request from its start to its line in the log."""
+        request = Request(number, stream=number % 2 == 0, began=self._now())
+        namespace, _, name = self.target.service.partition("/")
+        try:
+            with self._lock:
+                addresses = self.services.addresses(namespace, name)
+            if addresses:
+                ask(request, self.target, addresses[0])
+            else:
+                request.result, request.why = REFUSED, "no endpoint of the Service is ready"
+        except RehearsalError as error:
+            request.result, request.why = REFUSED, f"endpoints unknown: {error}"
+        request.ended = self._now()
+        with self._lock:
+            self.requests.append(request)
+            with self.log.open("a") as sink:
+                sink.write(json.dumps(asdict(request)) + "\n")
+
+    def _now(self) -> float:
+        return round(time.monotonic() - self.started, 3)
+
+    def run(self, seconds: float, rate: float, until: Path | None = None) -> dict[str, Any]:
+        """Send at the rate until the time is over or the file is there, wait for the last answers; the summary."""
+        threads, number, told = [], 0, 0.0
+        while self._now() < seconds and not (until and until.exists()):
+            thread = threading.Thread(target=self.one, args=(number,), daemon=True)
+            thread.start()
+            threads.append(thread)
+            number += 1
+            if self._now() - told > PROGRESS_SECONDS:
+                told = self._now()
+                terminal.say(f"{told:.0f} s: {_words(self.requests)}", "traffic")
+            time.sleep(max(0.0, number / rate - self._now()))
+        for thread in threads:
+            thread.join(ANSWER_SECONDS + CONNECT_SECONDS)
+        with self._lock:
+            return summary([asdict(row) for row in self.requests])
+
+
+def _words(requests: Iterable[Request]) -> str:
+    counts = Counter(row.result for row in list(requests))
+    return ", ".join(f"{counts[name]} {name}" for name in (FINISHED, CUT, REFUSED))
+
+
+def summary(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Counts, the longest time between two successes (or from the beginning to the first), and why others failed."""
+    ends = sorted([0.0, *(row["ended"] for row in rows if row["result"] == FINISHED)])
+    pauses = [later - earlier for earlier, later in itertools.pairwise(ends)]
+    failed = [row for row in rows if row["result"] != FINISHED]
+    return {
+        **{kind: sum(row["result"] == kind for row in rows) for kind in (FINISHED, CUT, REFUSED)},
+        "longest_pause": round(max(pauses, default=0.0), 2),
+        "streams": sum(bool(row["stream"]) for row in rows),
+        "why": [f"{row['began']} s, {row['address']}: {row['result']}: {row['why']}" for row in failed][:20],
+    }
+
+
+def read(log: Path) -> dict[str, Any]:
+    """The summary of a log, also of one whose run still goes on."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return summary([json.loads(line) for line in lines])
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run it; the summary is the last line on stdout."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--service", required=True, help="NAMESPACE/NAME")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--rate", type=float, default=1.0, help="requests a second")
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--until", type=Path, help="end when this file appears")
+    parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--stream-tokens", type=int, default=48)
+    arguments = parser.parse_args(argv)
+    # Not among the arguments: those are seen by everybody on the machine.
+    target = Target(
+        arguments.service,
+        arguments.model,
+        os.environ.get("LLMP_ENDPOINT_KEY", ""),
+        arguments.tokens,
+        arguments.stream_tokens,
+    )
+    Api.from_kubeconfig(arguments.kubeconfig).close()  # a wrong file is said at once
+    traffic = Traffic(Services(arguments.kubeconfig), target, arguments.log)
+    result = traffic.run(arguments.seconds, arguments.rate, arguments.until)
+    terminal.show(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

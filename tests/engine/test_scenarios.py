@@ -1,0 +1,69 @@
+"""The rehearsal's scenarios with the real engine and API server: the dev stack with simulated pods, or what CI plays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal import rehearse, session_plan
+from rehearsal.scenarios import killed
+from tests.engine.helpers import alive
+
+pytestmark = pytest.mark.engine
+
+
+def played(folder: Path, monkeypatch: pytest.MonkeyPatch, stack: str, only: str) -> dict[str, dict[str, Any]]:
+    """The report's scenarios by number, after `make rehearse ONLY=…`; nothing may run afterwards."""
+    monkeypatch.setenv("LLMP_REHEARSAL", str(folder / "state"))
+    report = folder / "report.json"
+    code = rehearse.main(["--stack", stack, "--only", only, "--report", str(report)])
+    rows = json.loads(report.read_text())["scenarios"]
+    assert alive(str(folder)) == {}
+    assert code == (0 if all(row["passed"] for row in rows) else 1)
+    return {row["name"].partition(" ")[0]: row for row in rows}
+
+
+def failures(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """What was seen in those that failed."""
+    return {number: row["seen"] for number, row in rows.items() if not row["passed"]}
+
+
+def test_up_up_violation_by_hand_destroy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios 1, 2, 3, 12 and 13 pass on the dev stack where nothing can run as processes."""
+    monkeypatch.setattr(session_plan, "_no_processes", lambda: "a test wants simulated pods")
+    rows = played(tmp_path, monkeypatch, "dev", "1,2,3,12,13")
+
+    assert failures(rows) == {}
+    assert sorted(rows) == ["1", "12", "13", "2", "3"]
+    assert all(len(row["checks"]) >= 1 for row in rows.values())
+
+
+def test_without_process_pods_live_scenarios_are_not_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be played is no success, and the report says why."""
+    monkeypatch.setattr(session_plan, "_no_processes", lambda: "pods are simulated: a test wants it so")
+    rows = played(tmp_path, monkeypatch, "prod", "5")
+
+    assert failures(rows) == {"5": "Not played: pods are simulated: a test wants it so."}
+
+
+@pytest.mark.long
+def test_engine_killed_and_api_server_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios 10 (with fewer points than `make rehearse`), 11 and 14."""
+    monkeypatch.setattr(killed, "POINTS", 4)
+    rows = played(tmp_path, monkeypatch, "dev", "10,11,14")
+
+    assert failures(rows) == {}
+
+
+@pytest.mark.long
+def test_what_every_ci_run_plays_on_prod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios 1, 2, 3, 4, 5, 7, 8 and 13 with one model that answers."""
+    rows = played(tmp_path, monkeypatch, "prod", "ci")
+
+    assert failures(rows) == {}
+    assert rows["5"]["requests"]["finished"] > 0
