@@ -173,3 +173,10 @@ class _Changes:
         extra = arguments.get("ingress_cls_config", {}).get("ingress_extra_kwargs", {})
         if "keys_file" in extra:
             extra["keys_file"] = str(self._folder / "keys")
+        deployment = arguments.get("ingress_deployment_config", {})
+        if deployment.pop("max_replicas_per_node", None) and self._ingresses(deployment) > 1:
+            self.said.append("all ingress replicas share one Ray node; in the cluster each has a pod of its own")
+
+    @staticmethod
+    def _ingresses(deployment: Document) -> int:
+        return int(deployment.get("autoscaling_config", {}).get("min_replicas", 1))

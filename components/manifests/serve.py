@@ -260,6 +260,8 @@ def _ingress(model: Model, pool: GpuPool | None, *, keys: bool) -> Document:
                 "upscale_delay_s": 10,
                 "downscale_delay_s": 600,
             },
+            # Serve packs: two replicas would share one pod, and the other pod would never be ready (seen in a rehearsal).
+            "max_replicas_per_node": 1,
             "max_ongoing_requests": capacity,
             "max_queued_requests": scaling.max_queued_requests,
             "graceful_shutdown_timeout_s": ON_DEMAND.graceful_shutdown,

@@ -1,5 +1,6 @@
 """The Serve document of every model of every stack, judged by Ray's own classes (no vLLM is needed for that)."""
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.serving
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("prod", "dev", "multinode", "local")
+# Options of a deployment that Ray keeps in another class than the rest.
+OF_A_REPLICA = {"ray_actor_options", "max_replicas_per_node"}
 SETTINGS = {stack: stack_file.settings_of(stack_file.read(ROOT / f"Pulumi.{stack}.yaml")) for stack in STACKS}
 MODELS = [
     pytest.param(SETTINGS[stack], model, id=f"{stack}-{model.name}")
@@ -43,6 +46,7 @@ def ray() -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(
             LLMConfig=import_module("ray.llm._internal.serve.core.configs.llm_config").LLMConfig,
             DeploymentConfig=import_module("ray.serve._private.config").DeploymentConfig,
+            Deployment=import_module("ray.serve.deployment").Deployment,
             AutoscalingConfig=config.AutoscalingConfig,
             AutoscalingContext=config.AutoscalingContext,
             HTTPOptionsSchema=schema.HTTPOptionsSchema,
@@ -107,10 +111,11 @@ def test_deployment_options_are_known(ray: SimpleNamespace, platform: PlatformSe
         arguments.get("ingress_deployment_config", {}),
     ]
     for given in options:
-        own = {name: value for name, value in given.items() if name != "ray_actor_options"}
+        own = {name: value for name, value in given.items() if name not in OF_A_REPLICA}
 
         assert set(own) <= set(ray.DeploymentConfig.model_fields)
         ray.DeploymentConfig(**own)
+        assert (given.keys() & OF_A_REPLICA) <= set(inspect.signature(ray.Deployment.options).parameters)
 
 
 @pytest.mark.parametrize(("platform", "model"), MODELS)
