@@ -17,6 +17,7 @@ BLOCKS = 10
 _T = 2.88
 # Below it a difference is called none however sure it is: machines differ by as much from hour to hour.
 LEAST_SHARE = 0.03
+UNKNOWN = f"not known: a run needs {2 * BLOCKS} finished requests to be compared"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def verdict(rows: Sequence[Difference]) -> str:
-    """One word for all figures: slower, faster, mixed, or no difference."""
+    """One word for all figures: slower, faster, mixed, no difference, or UNKNOWN where there are none."""
+    if not rows:
+        return UNKNOWN
     words = {row.verdict for row in rows} - {"no difference"}
     if not words:
         return "no difference"

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any
 
 Say = Callable[[str], None]
 
+IN_CLUSTER = Path(__file__).resolve().parents[1] / "in_cluster"
 PERCENTILES = (50, 90, 95, 99)
 METRICS = ("ttft", "itl", "tpot", "e2el")
 
@@ -70,7 +73,10 @@ def sharegpt(path: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An OpenAI API: address up to and with /v1, the model's name there, and the tokenizer's folder."""
+    """An OpenAI API: address up to and with /v1, the model's name there, and its tokenizer's folder.
+
+    Without a tokenizer prompts are of common English words, about one token each; the engine counts what it makes.
+    """
 
     url: str
     model: str
@@ -97,7 +103,7 @@ def bench_serve(vllm: Path, endpoint: Endpoint, workload: Workload, say: Say | N
 
 
 def _arguments(endpoint: Endpoint, workload: Workload, folder: Path) -> Iterable[str]:
-    tokenizer = ("--tokenizer", str(endpoint.tokenizer)) if endpoint.tokenizer else ("--skip-tokenizer-init",)
+    tokenizer = endpoint.tokenizer or word_tokenizer(folder / "words")
     limits = () if workload.concurrency is None else ("--max-concurrency", str(workload.concurrency))
     goodput = workload.goodput or {}
     return (
@@ -107,7 +113,7 @@ def _arguments(endpoint: Endpoint, workload: Workload, folder: Path) -> Iterable
         *("--base-url", endpoint.url.removesuffix("/").removesuffix("/v1")),
         *("--endpoint", "/v1/completions"),
         *("--model", endpoint.model),
-        *tokenizer,
+        *("--tokenizer", str(tokenizer)),
         *workload.dataset,
         *("--num-prompts", str(workload.requests)),
         *("--num-warmups", str(workload.warmups)),
@@ -126,6 +132,12 @@ def _arguments(endpoint: Endpoint, workload: Workload, folder: Path) -> Iterable
     )
 
 
+def word_tokenizer(folder: Path) -> Path:
+    """The tokenizer of common words that the benchmark in the cluster has too, written to a folder."""
+    written: Path = runpy.run_path(str(IN_CLUSTER / "words.py"))["write_tokenizer"](folder)
+    return written
+
+
 def _environment(endpoint: Endpoint) -> dict[str, str]:
     key = {"OPENAI_API_KEY": endpoint.key} if endpoint.key else {}
     own = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
@@ -135,7 +147,7 @@ def _environment(endpoint: Endpoint) -> dict[str, str]:
 def _run(
     command: list[str], environment: Mapping[str, str], say: Say | None
 ) -> subprocess.CompletedProcess[str]:
-    """The tool's words go through `say` while it runs, its progress bar included."""
+    """The tool's words go through `say` while it runs; of its progress bar, a line every few seconds."""
     process = subprocess.Popen(
         command,
         env=dict(environment),
@@ -145,16 +157,34 @@ def _run(
         stdin=subprocess.DEVNULL,
     )
     kept: list[str] = []
+    told = _Told(say or (lambda _text: None))
     try:
         for line in process.stdout or ():
             kept.append(line)
-            if say and (shown := line.strip()):
-                say(shown)
+            told.say(line.strip())
         return subprocess.CompletedProcess(command, process.wait(), "".join(kept), "")
     finally:
         if process.poll() is None:
             process.terminate()
             process.wait()
+
+
+class _Told:
+    """Passes on what the tool says, but not every step of its progress bars, which redraw one line."""
+
+    def __init__(self, say: Say, every: float = 5.0) -> None:
+        self._say, self._every = say, every
+        self._last = 0.0
+
+    def say(self, line: str) -> None:
+        """Pass it on, or not."""
+        if "%|" in line:
+            now = time.monotonic()
+            if "100%|" not in line and now - self._last < self._every:
+                return
+            self._last = now
+        if line and not line.startswith("Namespace("):  # its whole command line, a screen long
+            self._say(line)
 
 
 def _last_lines(text: str, count: int = 8) -> str:
@@ -163,7 +193,7 @@ def _last_lines(text: str, count: int = 8) -> str:
 
 def _first_error(figures: Mapping[str, Any]) -> str:
     errors = [error for error in figures.get("errors", ()) if error]
-    return str(errors[0])[:400] if errors else "the tool names no reason"
+    return _kind(str(errors[0])) if errors else "the tool names no reason"
 
 
 def errors_by_kind(figures: Mapping[str, Any]) -> dict[str, int]:
@@ -179,7 +209,7 @@ def errors_by_kind(figures: Mapping[str, Any]) -> dict[str, int]:
 def _kind(error: str) -> str:
     """The last line of a traceback names the error; an HTTP answer is its own name."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
-    return (lines[-1] if lines else "unnamed")[:120]
+    return (lines[-1] if lines else "unnamed")[:200]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,5 +36,5 @@ def svg(figures: Mapping[str, Any]) -> str:
             for percentile in PERCENTILES:
                 value = float(figures[f"p{percentile}_{metric}_ms"])
                 label = f"{NAMES[metric]} p{percentile}"
-                rows.append(Bar(label=label, value=value, least=0, greatest=value, series=series))
+                rows.append(Bar(label=label, value=value, least=value, greatest=value, series=series))
     return bars("Latency under load", "milliseconds", rows)

@@ -23,6 +23,7 @@ from bench.load import Endpoint, whole_answers, wrk_there
 from bench.local import prometheus
 from bench.local.ray import LocalError, request_json
 from bench.local.service import LocalService
+from bench.picture import Panel, timeline
 from bench.stacks import objects_in_mode
 
 MODEL = "tiny"
@@ -35,6 +36,7 @@ LIMITS = {
     "look_back": 4,
     "downscale_delay": 20,
 }
+WAVES = 3
 # A small batch, so that few requests make a queue in the engine.
 ENGINE = {"max_num_seqs": 4}
 WAITING = f'sum(ray_vllm_num_requests_waiting{{model_name="{MODEL}"}})'
@@ -57,6 +59,7 @@ class Scene:
     """One scene: what it is to show, whether it did, and its timeline."""
 
     name: str
+    mode: str = ""
     shown: bool = False
     words: str = ""
     samples: list[Sample] = field(default_factory=list)
@@ -146,7 +149,7 @@ def directions(samples: list[Sample]) -> int:
 def up_and_down(watcher: Watcher, endpoint: Endpoint) -> Scene:
     """1 -> 3 -> 1 by the queue that vLLM shows."""
     scene = Scene(name="1 to 3 to 1 under load")
-    with Load(watcher, endpoint, 60, 100):
+    with Load(watcher, endpoint, 60, 75):
         up = watcher.wait_for(lambda s: s.running == LIMITS["max_replicas"], 180)
     down = watcher.wait_for(lambda s: s.target == 1 and s.running == 1, 120)
     scene.shown = up is not None and down is not None and never_down_while_waiting(watcher.samples)
@@ -158,14 +161,14 @@ def square_wave(watcher: Watcher, endpoint: Endpoint) -> Scene:
     """Load that comes and goes faster than the delay before scaling down: one way up, no way down between."""
     scene = Scene(name="square wave, 12 s on and 8 s off")
     first = len(watcher.samples)
-    for _ in range(4):
+    for _ in range(WAVES):
         with Load(watcher, endpoint, 60, 12):
             pass
         time.sleep(8)
     turns = directions(watcher.samples[first:])
     watcher.wait_for(lambda s: s.target == 1 and s.running == 1, 120)
     scene.shown = turns == 0
-    scene.words = f"the target turned {turns} times"
+    scene.words = f"{WAVES} waves, and the target turned {turns} times"
     return scene
 
 
@@ -174,8 +177,8 @@ def stale_metrics(watcher: Watcher, endpoint: Endpoint, source: prometheus.Prome
     scene = Scene(name="Prometheus stopped")
     source.stop()
     time.sleep(20)  # until what the policy holds is too old
-    with Load(watcher, endpoint, 100, 60):
-        up = watcher.wait_for(lambda s: s.target > 1, 60)
+    with Load(watcher, endpoint, 100, 40):
+        up = watcher.wait_for(lambda s: s.target > 1, 40)
     source.start()
     down = watcher.wait_for(lambda s: s.target == 1 and s.running == 1, 150)
     scene.shown = up is not None and down is not None
@@ -203,6 +206,22 @@ def from_zero(service: LocalService, watcher: Watcher, endpoint: Endpoint) -> Sc
         f"0 after {_seconds(empty)}; the first request was answered after {waited:.0f} s: {scene.shown}"
     )
     return scene
+
+
+def picture(played: list[Scene]) -> str:
+    """Replicas and requests of all scenes of one mode, over time."""
+    samples = [sample for scene in played for sample in scene.samples]
+    started = samples[0].at if samples else 0.0
+    replicas = {
+        "wanted": [(s.at - started, float(s.target)) for s in samples],
+        "running": [(s.at - started, float(s.running)) for s in samples],
+    }
+    requests = {
+        "sent at once": [(s.at - started, float(s.requests)) for s in samples],
+        "waiting in vLLM": [(s.at - started, s.waiting or 0.0) for s in samples],
+    }
+    title = f"Scaling, {played[0].mode}: {', '.join(scene.name for scene in played)}"
+    return timeline(title, [Panel(unit="replicas", lines=replicas), Panel(unit="requests", lines=requests)])
 
 
 def _scaling(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,9 +253,20 @@ def scenes(home: Path, mode: str, names: list[str]) -> Iterator[Scene]:
         for name in names:
             first = len(watcher.samples)
             scene = plays[name]()
+            scene.mode = mode
             scene.samples = watcher.samples[first:]
             yield scene
         watcher.stop()
+
+
+def _write(report: Path | None, played: list[Scene]) -> None:
+    """The scenes so far, so that an interrupted run is not lost."""
+    if report is None:
+        return
+    report.write_text(json.dumps([asdict(scene) for scene in played], indent=1))
+    for mode in {scene.mode for scene in played}:
+        path = report.with_name(f"{report.stem}-{mode}.svg")
+        path.write_text(picture([scene for scene in played if scene.mode == mode]))
 
 
 def _say(text: str) -> None:
@@ -248,9 +278,11 @@ def main() -> int:
     from tools.serving import environment  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__)
-    parser.add_argument("--mode", default="direct", choices=["direct", "routed"])
+    parser.add_argument("--modes", nargs="+", default=["direct", "routed"], choices=["direct", "routed"])
     parser.add_argument("--scenes", nargs="+", default=["load", "wave", "stale", "zero"])
-    parser.add_argument("--report", type=Path)
+    parser.add_argument(
+        "--report", type=Path, help="timelines as JSON, and a picture for each mode beside it"
+    )
     arguments = parser.parse_args()
     missing = [
         name for name, there in (("prometheus", prometheus.there()), ("wrk", wrk_there())) if not there
@@ -260,14 +292,16 @@ def main() -> int:
         return 2
     played: list[Scene] = []
     try:
-        for scene in scenes(environment.ensure().folder, arguments.mode, arguments.scenes):
-            played.append(scene)
-            print(f"{'shown' if scene.shown else 'NOT SHOWN':9} {scene.name}: {scene.words}", flush=True)  # noqa: T201
+        home = environment.ensure().folder
+        for mode in arguments.modes:
+            for scene in scenes(home, mode, arguments.scenes):
+                played.append(scene)
+                word = "shown" if scene.shown else "NOT SHOWN"
+                print(f"{word:9} {mode:6} {scene.name}: {scene.words}", flush=True)  # noqa: T201
+                _write(arguments.report, played)
     except (LocalError, subprocess.SubprocessError) as error:
         _say(str(error))
         return 1
-    if arguments.report:
-        arguments.report.write_text(json.dumps([asdict(scene) for scene in played], indent=1))
     return 0 if all(scene.shown for scene in played) else 1
 
 

@@ -96,10 +96,18 @@ def engine_arguments_of(objects: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return arguments
 
 
-def bare_vllm(arguments: Mapping[str, Any], home: Path, name: str = "tiny") -> Server:
+def bare_vllm(
+    arguments: Mapping[str, Any],
+    home: Path,
+    name: str = "tiny",
+    *,
+    vllm: Path | None = None,
+    weights: str | None = None,
+) -> Server:
     """`vllm serve` with the same engine arguments, as people would run it without a platform."""
     port = free_ports(1)[0]
-    command = [str(home / "bin" / "vllm"), "serve", str(home / "tiny"), "--served-model-name", name]
+    model = weights or str(home / "tiny")
+    command = [str(vllm or home / "bin" / "vllm"), "serve", model, "--served-model-name", name]
     command += ["--host", LOOPBACK, "--port", str(port), *_flags(arguments)]
     variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     return _started("bare vLLM", command, port, name, home, variables)

@@ -138,6 +138,7 @@ def _use_existing(
         cluster_identifier=existing.name,
         enable_server_side_apply=True,
         enable_patch_force=True,  # an edit by hand is taken back instead of stopping every preview with a conflict
+        enable_config_map_mutable=True,  # as for a cluster that is made here (eks_cluster.py)
     )
     return ClusterHandle(
         name=existing.name,

@@ -78,6 +78,9 @@ class Cluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             # An edit by hand is taken back: without it every preview after the edit stops with a conflict.
             enable_patch_force=True,
+            # Else a changed ConfigMap is deleted before its new one is made: for a moment pods could not mount a model's
+            # code, and each new revision of a model did so.
+            enable_config_map_mutable=True,
             opts=self._child(),
         )
         rules = self._make_rules()

@@ -5,6 +5,7 @@ import sys
 
 import typer
 
+from llmp.bench import bench, compare
 from llmp.check import check
 from llmp.comment import comment
 from llmp.pins import pins
@@ -22,7 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Know an LLM serving stack before it costs money.",
 )
-for command in (preview, check, size, simulate, serve, preflight, pins, stacks_touched, comment):
+for command in (
+    preview, check, size, simulate, serve, bench, compare, preflight, pins, stacks_touched, comment,
+):  # fmt: skip
     app.command()(command)
 
 

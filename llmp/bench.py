@@ -1,6 +1,7 @@
 """`llmp bench` and `llmp compare`: how an OpenAI endpoint does under a named load, and whether that has changed."""
 
 import json
+import shutil
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,9 @@ from llmp.words import EXIT_BAD_INPUT, EXIT_FINDING, complain, put
 
 if TYPE_CHECKING:
     from bench.load import Workload
+
+
+_EXITS = {"no difference": 0, "faster": 0, "slower": EXIT_FINDING, "mixed": EXIT_FINDING}
 
 
 class Shape(StrEnum):
@@ -38,11 +42,13 @@ def bench(
     tokens_out: Annotated[int, typer.Option(min=1)] = 128,
     dataset: Annotated[Path | None, typer.Option(help="File of conversations (sharegpt).")] = None,
     goodput: Annotated[
-        list[str] | None, typer.Option(help="ttft:MS, itl is tpot:MS, e2el:MS: what counts as good.")
+        list[str] | None,
+        typer.Option(help="What counts as good: ttft:MS, tpot:MS (between tokens), e2el:MS."),
     ] = None,
     warmups: Annotated[int, typer.Option(min=0)] = 8,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="Folder of the model's tokenizer; unset: lengths are approximate.")
+        Path | None,
+        typer.Option(help="Folder of the model's tokenizer; unset: common words, about a token each."),
     ] = None,
     key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer key.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the tool's whole result.")] = None,
@@ -53,19 +59,20 @@ def bench(
 ) -> None:
     """Load an endpoint with `vllm bench serve` and show its figures.
 
-    Exit code 0: good; 1: requests failed, or slower than --against; 2: the load could not be run.
+    The serving environment's vLLM is used (`make serving-env`); where it is not built, the one on PATH. For people who
+    use Locust there is bench/locustfile.py.
+
+    Exit code 0: good; 1: requests failed, or slower than --against; 2: the load could not be run or compared.
     """
     from bench.load import Endpoint, LoadError, bench_serve  # noqa: PLC0415 - `llmp --help` does not wait for it
     from bench.results import summary, svg  # noqa: PLC0415
-    from tools.serving import environment  # noqa: PLC0415
     from tools.table import ToolsError  # noqa: PLC0415
 
     before = _result(against) if against else None
     workload = _workload(shape, requests, concurrency, rate, tokens_in, tokens_out, dataset, goodput, warmups)
     try:
-        home = environment.ensure().folder
-        endpoint = Endpoint(url=url, model=model, tokenizer=tokenizer or home / "tiny", key=key)
-        figures = bench_serve(home / "bin" / "vllm", endpoint, workload, complain)
+        endpoint = Endpoint(url=url, model=model, tokenizer=tokenizer, key=key)
+        figures = bench_serve(_vllm(), endpoint, workload, complain)
     except (LoadError, ToolsError) as error:
         complain(str(error))
         raise typer.Exit(EXIT_BAD_INPUT) from None
@@ -74,8 +81,18 @@ def bench(
         put(json.dumps(figures) + "\n", json_file)
     if picture:
         put(svg(figures), picture)
-    slower = _compare(before, figures) == "slower" if before is not None else False
-    raise typer.Exit(EXIT_FINDING if slower or figures.get("failed") else 0)
+    changed = 0 if before is None else _EXITS.get(_compare(before, figures), EXIT_BAD_INPUT)
+    raise typer.Exit(changed or (EXIT_FINDING if figures.get("failed") else 0))
+
+
+def _vllm() -> Path:
+    """The load tool."""
+    from tools.serving import environment  # noqa: PLC0415
+
+    found, on_path = environment.locate(), shutil.which("vllm")
+    if found is None and on_path:
+        return Path(on_path)
+    return environment.ensure().program("vllm")
 
 
 def compare(
@@ -84,10 +101,10 @@ def compare(
 ) -> None:
     """Say whether two runs differ by more than noise.
 
-    Exit code 0: no difference, or faster; 1: slower; 2: a file cannot be used.
+    Exit code 0: no difference, or faster; 1: slower, or some figures slower and some faster; 2: a file cannot be used, or
+    has too few requests.
     """
-    word = _compare(_result(before), _result(after))
-    raise typer.Exit(EXIT_FINDING if word in ("slower", "mixed") else 0)
+    raise typer.Exit(_EXITS.get(_compare(_result(before), _result(after)), EXIT_BAD_INPUT))
 
 
 def _compare(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -90,7 +90,7 @@ def _money(now: Dollars, before: Sequence[float] | None) -> str:
     parts = (("floor", now.low - before[0], now.low), ("ceiling", now.high - before[1], now.high))
     return (
         "Instances a month: "
-        + "; ".join(f"{end} {change:+,.0f} USD to ${total:,.0f}" for end, change, total in parts)
+        + "; ".join(f"{end} {round(change):+,} USD to ${total:,.0f}" for end, change, total in parts)
         + "."
     )
 

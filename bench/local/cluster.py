@@ -64,6 +64,7 @@ class Cluster:
         service = next(o for o in self.objects if o["kind"] == "RayService")
         self._groups = {g["groupName"]: g for g in service["spec"]["rayClusterConfig"]["workerGroupSpecs"]}
         self.nodes: dict[str, Node] = {}
+        self._leaving: list[Node] = []
         # A node that joins takes the machine's own address whatever it is told, so the head has to have it too.
         self._ip = own_address()
         self._made = 0
@@ -95,8 +96,15 @@ class Cluster:
 
     def start_head(self, port: int | None = None) -> None:
         """The head: control only, as in the stack. `port` names the one of a head that came before."""
+        token = self.head.token if hasattr(self, "head") else None
         self.head = RayNode(
-            self.programs, self.folder / "h", self._variables, {"CPU": 0}, ip=self._ip, gcs_port=port
+            self.programs,
+            self.folder / "h",
+            self._variables,
+            {"CPU": 0},
+            ip=self._ip,
+            gcs_port=port,
+            token=token,
         )
         self.api = ServeApi(self.head)
         self.api.wait_for_dashboard()
@@ -128,6 +136,13 @@ class Cluster:
         self.nodes[name] = Node(name, node, port)
         return self.nodes[name]
 
+    def revive(self) -> None:
+        """Start anew what has ended by itself, as the kubelet does with a pod's containers."""
+        for node in list(self.nodes.values()):
+            if not node.ray.alive():
+                self.nodes.pop(node.name)
+                self.add(node.name.rpartition("-")[0])
+
     def deploy(self, wait: bool = True) -> float:  # noqa: FBT001, FBT002 - one switch, always named
         """Apply the document; seconds until everything runs."""
         self.api.deploy(self.plan.document)
@@ -141,6 +156,7 @@ class Cluster:
         """
         started = time.monotonic()
         while time.monotonic() - started < seconds:
+            self.revive()  # Ray gives a node 30 s to join, which is short on a busy machine
             with contextlib.suppress(OSError, ValueError, KeyError):
                 if self.is_whole(replicas):
                     return time.monotonic() - started
@@ -188,12 +204,12 @@ class Cluster:
         """SIGTERM now; returns a function that waits for the end, kills after the grace, and says how long it took."""
         started = time.monotonic()
         node.ray.drain()
+        self._leaving.append(self.nodes.pop(node.name))  # a pod that is deleted is no endpoint any more
 
         def finish() -> float:
             while node.ray.alive() and time.monotonic() - started < grace:
                 time.sleep(0.2)
             node.ray.stop()
-            self.nodes.pop(node.name, None)
             return time.monotonic() - started
 
         return finish
@@ -205,7 +221,7 @@ class Cluster:
 
     def stop(self) -> None:
         """End all nodes and remove the session's folder."""
-        for node in list(self.nodes.values()):
+        for node in [*self.nodes.values(), *self._leaving]:
             node.ray.stop()
         if hasattr(self, "head"):
             self.head.stop()

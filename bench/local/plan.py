@@ -175,7 +175,9 @@ class _Changes:
             extra["keys_file"] = str(self._folder / "keys")
         deployment = arguments.get("ingress_deployment_config", {})
         if deployment.pop("max_replicas_per_node", None) and self._ingresses(deployment) > 1:
-            self.said.append("all ingress replicas share one Ray node; in the cluster each has a pod of its own")
+            self.said.append(
+                "all ingress replicas share one Ray node; in the cluster each has a pod of its own"
+            )
 
     @staticmethod
     def _ingresses(deployment: Document) -> int:

@@ -69,6 +69,9 @@ def _direct(model: Model) -> dict[str, str]:
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1",
+        # Any replica that comes or goes gives every HAProxy a new process; the old one keeps its streams for only 120 s
+        # by default, so that a scale-up anywhere cut the longer ones (docs/serving.md, Drain and loss).
+        "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": _number(model.timeouts.request),
         **({"RAY_SERVE_INGRESS_REQUEST_ROUTER_FORWARD_BODY": "1"} if reads_body else {}),
     }
 

@@ -221,7 +221,8 @@ class Model(Settings):
     shm: Memory = Field(default="16Gi", description="Shared memory of a worker, inside its memory limit.")
     engine: EngineSettings = Field(description="What vLLM is told, at least the context length maxModelLen.")
     loader: Loader = Field(default=Loader.MOUNTPOINT, description="How the weights reach the engine.")
-    serving: ServingMode = Field(default=ServingMode.ROUTED, description="Who answers HTTP.")
+    # What each mode costs and gives up, measured: docs/decisions/serving-modes.md.
+    serving: ServingMode = Field(default=ServingMode.DIRECT, description="Who answers HTTP.")
     application: Application | None = Field(default=None, description="Only with serving: application.")
     scaling: Scaling = Scaling()
     # Prefix affinity pays only where prompts begin alike, and queues up on one replica otherwise.
@@ -257,6 +258,9 @@ class Model(Settings):
         if (self.serving is ServingMode.APPLICATION) != (self.application is not None):
             message = "the mode application and the block application go together; give both or neither"
             yield self.written("application", "serving"), message
+        if self.serving is ServingMode.DIRECT and self.scaling.min_replicas == 0:
+            message = "minReplicas: 0 needs serving: routed; in direct mode no pod is left that could take the first call"
+            yield self.written("scaling"), message
         wanted = (
             (Loader.LOCAL,)
             if self.source.kind == "path"

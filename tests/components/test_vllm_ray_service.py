@@ -209,7 +209,6 @@ def test_example_runs_by_itself() -> None:
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
         "kubernetes:networking.k8s.io/v1:NetworkPolicy",
-        "kubernetes:policy/v1:PodDisruptionBudget",
         "kubernetes:ray.io/v1:RayService",
         "llm:platform:VllmRayService",
         "pulumi:providers:kubernetes",

@@ -63,7 +63,7 @@ def test_preflight_compares(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert done.exit_code == 1
     assert "TOO FEW: Running On-Demand P instances: needs 192, has 96" in done.stdout
-    assert "enough: Running On-Demand G and VT instances: needs 384, has 5000" in done.stdout
+    assert "enough: Running On-Demand G and VT instances: needs 432, has 5000" in done.stdout
     assert "g5.12xlarge: not in us-west-2c (offered in us-west-2a, us-west-2b)" in done.stdout
     assert "p4d.24xlarge: offered (offered in us-west-2a, us-west-2b)" in done.stdout
 

@@ -68,7 +68,7 @@ def test_the_budget_stops_the_stack(tmp_path: Path) -> None:
 
     assert error.rule == "budget-exceeded"
     assert (
-        error.message == "at its ceiling the stack costs $70,443 a month for instances, the budget is $50,000"
+        error.message == "at its ceiling the stack costs $74,584 a month for instances, the budget is $50,000"
     )
     assert error.line == next(
         n
@@ -78,7 +78,7 @@ def test_the_budget_stops_the_stack(tmp_path: Path) -> None:
 
 
 def test_a_cpu_pool_too_small_stops_the_stack(tmp_path: Path) -> None:
-    """Three heads and six ingress pods of 2 CPUs each do not fit into 8."""
+    """Three heads and two ingress pods of 2 CPUs each do not fit into 8."""
     preview = _changed(
         tmp_path, "prod", 'limits: {cpu: "96", memory: 384Gi}', 'limits: {cpu: "8", memory: 32Gi}'
     )
@@ -86,7 +86,7 @@ def test_a_cpu_pool_too_small_stops_the_stack(tmp_path: Path) -> None:
 
     assert (error.rule, error.message) == (
         "cpu-pool-too-small",
-        "heads and ingress pods ask for 18 CPUs, the pool's limit is 8",
+        "heads and ingress pods ask for 10 CPUs, the pool's limit is 8",
     )
     assert error.line is not None
 
@@ -110,7 +110,7 @@ def test_markdown_says_what_a_change_adds(tmp_path: Path, preview_of) -> None:
     )
     report = as_markdown(build("prod", tmp_path), base)
 
-    assert "Instances a month: floor +0 USD to $21,299; ceiling +32,058 USD to $102,501." in report
+    assert "Instances a month: floor +0 USD to $21,005; ceiling +32,058 USD to $106,642." in report
     assert "- ~ karpenter.sh/v1 NodePool `pools-node-pool-p4d`" in report
     assert "### Against the base: 0 added" in report
 
@@ -125,7 +125,7 @@ def test_the_report_ends_with_its_verdict(tmp_path: Path, preview_of) -> None:
     """Hundreds of resources scroll by; what they come to is the last line."""
     refused = _changed(tmp_path, "prod", "usdPerMonth: 80000", "usdPerMonth: 50000")
 
-    assert _printed(preview_of("prod"))[-1] == "Stack prod can be deployed. Findings: 1 warn, 5 advice."
+    assert _printed(preview_of("prod"))[-1] == "Stack prod can be deployed. Findings: 5 advice."
     assert _printed(refused)[-1].startswith("Stack prod stops `pulumi up`. Findings: 1 error, ")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import openai
 
-LONG = 1900  # tokens: a stream that is surely not finished when its client leaves
+LONG = 1900  # tokens, one engine step each: far from finished when its client leaves
 BURST = 60  # more than the tests' service holds and queues
 
 
@@ -31,11 +31,12 @@ def error_of(error: openai.OpenAIError) -> dict[str, Any]:
 
 
 def attempt(call: Any) -> Any:
-    """What a call gives, or its error."""
+    """What a call gives, as plain data, or its error."""
     try:
-        return call()
+        answer = call()
     except openai.OpenAIError as error:
         return error_of(error)
+    return answer.model_dump() if hasattr(answer, "model_dump") else {"answer": str(answer)}
 
 
 def basics(client: openai.OpenAI, model: str) -> dict[str, Any]:
@@ -137,8 +138,7 @@ def metric(urls: list[str], name: str, labels: str = "") -> float:
 def client_gone(client: openai.OpenAI, model: str, metrics: list[str]) -> dict[str, Any]:
     """Streams whose client leaves after the first chunk; the engine has to stop working on them.
 
-    vLLM counts no request that is aborted, so the tokens tell: those made, of those asked for. Ray reports its
-    metrics every ten seconds.
+    vLLM counts no request that is aborted, so the tokens tell: those made, of those asked for.
     """
     before, streams = settled(metrics), 4
     for _ in range(streams):
@@ -155,7 +155,7 @@ def client_gone(client: openai.OpenAI, model: str, metrics: list[str]) -> dict[s
     }
 
 
-def settled(metrics: list[str], quiet: float = 12, limit: float = 60) -> float:
+def settled(metrics: list[str], quiet: float = 4, limit: float = 60) -> float:
     """Tokens made so far, once their number has not changed for a while."""
     last, since, deadline = -1.0, time.monotonic(), time.monotonic() + limit
     while time.monotonic() < deadline and time.monotonic() - since < quiet:

@@ -42,4 +42,7 @@ def test_ten_percent_faster_is_faster() -> None:
 
 def test_short_runs_are_not_compared() -> None:
     """With few requests there are no blocks to compare, and nothing is claimed."""
-    assert differences(run(1, requests=10), run(2, requests=10)) == []
+    rows = differences(run(1, requests=10), run(2, requests=10))
+
+    assert rows == []
+    assert verdict(rows).startswith("not known")

@@ -1,7 +1,6 @@
-"""`llmp serve`: what it says first, and that nothing of it is left, however it ends."""
+"""`llmp serve`: what it says first, that it answers, and that nothing of it is left, however it ends."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -18,25 +17,40 @@ from tools.serving import environment
 pytestmark = pytest.mark.serving_real
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = "import typer; from llmp.serve import serve; typer.run(serve)"
+
+
+class Served:
+    """`llmp serve` of the local stack on a free port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self._words = free_ports(1)[0], folder / "words"
+        command = [sys.executable, "-m", "llmp", "serve", "--stack", "local", "--port", str(self.port)]
+        with self._words.open("wb") as sink:
+            self.process = subprocess.Popen(command, cwd=ROOT, stderr=sink)
+
+    def words(self, until: str) -> str:
+        """What it has said, once that has been said."""
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and self.process.poll() is None and until not in self.said:
+            time.sleep(0.2)
+        assert until in self.said, self.said
+        return self.said
+
+    @property
+    def said(self) -> str:
+        """All so far."""
+        return self._words.read_text()
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
-    """The command, answering on a free port."""
+def served(tmp_path: Path) -> Iterator[Served]:
+    """The command, started."""
     if environment.locate() is None:
         pytest.skip("the serving environment is not built (make serving-env)")
-    port, words = free_ports(1)[0], tmp_path / "words"
-    with words.open("wb") as sink:
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "--stack", "local", "--port", str(port)], cwd=ROOT, stderr=sink
-        )
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline and process.poll() is None and "OpenAI API" not in words.read_text():
-        time.sleep(0.5)
-    yield process, port, words
-    process.kill()
-    process.wait()
+    one = Served(tmp_path)
+    yield one
+    one.process.kill()
+    one.process.wait()
 
 
 def left_of(family: list[int], seconds: float = 40) -> list[int]:
@@ -54,18 +68,26 @@ def alive(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
-def test_leaves_nothing_behind(
-    how: signal.Signals, serving: tuple[subprocess.Popen[bytes], int, Path]
-) -> None:
-    """It says what differs, answers, and ends with everything that it started, even when it is killed."""
-    process, port, words = serving
-    assert "differs from the stack: the weights are those of tiny" in words.read_text()
-    assert request_json(f"http://127.0.0.1:{port}/v1/models")["data"][0]["id"] == "tiny"
+def test_says_what_differs_answers_and_ends_by_ctrl_c(served: Served) -> None:
+    """Ctrl-C ends everything that it has started."""
+    words = served.words(until="OpenAI API")
+    assert "the weights are those of tiny" in words
+    assert request_json(f"http://127.0.0.1:{served.port}/v1/models")["data"][0]["id"] == "tiny"
 
-    family = list(descendants(process.pid))
+    family = list(descendants(served.process.pid))
     assert len(family) > 5
-    os.kill(process.pid, how)
-    process.wait(60)
+    served.process.send_signal(signal.SIGINT)
+
+    assert served.process.wait(60) == 0
+    assert left_of(family) == []
+
+
+def test_killed_while_it_starts_leaves_nothing_behind(served: Served) -> None:
+    """Killed hard, with Ray running and the model about to load: what it has started ends by itself."""
+    served.words(until="applying the Serve document")
+    family = list(descendants(served.process.pid))
+    assert len(family) > 5
+    served.process.kill()
+    served.process.wait(60)
 
     assert left_of(family) == []

@@ -1,14 +1,20 @@
 """The emitted Serve document, answered by real Ray and vLLM on CPU, called with the real OpenAI SDK."""
 
 import json
+import os
+import re
 import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.local.ray import free_ports
 from bench.local.service import LocalService
+from components.manifests.benchmark import Load, benchmark
 from components.manifests.ray_pods import ServedModel
 from components.manifests.ray_service import ray_service
 from components.manifests.scaling import code_of
@@ -22,6 +28,9 @@ pytestmark = pytest.mark.serving_real
 
 HERE = Path(__file__).parent
 KEY = "the-key-of-the-test"
+# Metrics every second instead of every ten: what happened to closed streams is read from them.
+OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
+LLMP = (sys.executable, "-m", "llmp")
 # Small enough to be filled by the test's burst, and a context long enough for a stream that outlives its client.
 LIMITS = {
     "max_ongoing_requests": 8,
@@ -61,8 +70,13 @@ def objects_of(platform: PlatformSettings, mode: ServingMode) -> list[dict[str, 
 def service(request: pytest.FixtureRequest, home: Path, preview_of: Any) -> Iterator[LocalService]:
     """The local stack's model, answering."""
     objects = objects_of(preview_of("local").settings, request.param)
-    with LocalService(objects, home, keys=(KEY,)) as running:
+    with LocalService(objects, home, keys=(KEY,), variables=OFTEN) as running:
         yield running
+
+
+# The load tool takes ten seconds to start, and one mode shows what there is to see of it.
+in_routed = pytest.mark.parametrize("service", [ServingMode.ROUTED], ids=["routed"], indirect=True)
+in_direct = pytest.mark.parametrize("service", [ServingMode.DIRECT], ids=["direct"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +139,13 @@ def test_refuses_an_unknown_key(calls: dict[str, Any]) -> None:
 
 
 def test_client_may_time_out(calls: dict[str, Any]) -> None:
-    """The SDK's own timeout ends a long call."""
-    assert calls["client_timeout"]["type"] == "APITimeoutError"
+    """The SDK's own timeout ends a long call: 1,900 tokens take seconds, and the client gives them 50 ms."""
+    assert calls["client_timeout"].get("type") == "APITimeoutError", calls["client_timeout"]
 
 
-def test_server_times_out(calls: dict[str, Any], service: LocalService) -> None:
-    """Routed: Serve ends a call after its time. Direct: HAProxy knows only its own limit, and the call goes on."""
-    if service.plan.mode == "routed":
-        assert calls["server_timeout"]["status"] in (408, 504)
+def test_server_times_out(calls: dict[str, Any]) -> None:
+    """Serve ends a call after the time that its header names: in its proxy (routed) or in the replica (direct)."""
+    assert calls["server_timeout"].get("status") in (408, 504), calls["server_timeout"]
 
 
 def test_stops_working_for_clients_that_left(calls: dict[str, Any]) -> None:
@@ -149,3 +162,82 @@ def test_refuses_more_than_it_holds(calls: dict[str, Any]) -> None:
     assert set(statuses) - {"200"} <= {"429", "503"}
     assert len(statuses) > 1
     assert calls["overload"]["refused"][0]["retry_after"]
+
+
+@in_direct
+def test_llmp_bench_shows_the_figures_of_its_tool(service: LocalService, tmp_path: Path) -> None:
+    """What it prints is what `vllm bench serve` prints and writes, errors none, in the tool's own result file."""
+    result = tmp_path / "run.json"
+    command = [*LLMP, "bench", service.url, "--model", service.plan.model, "--json", str(result)]
+    load = ["--requests", "60", "--concurrency", "8", "--tokens-in", "40", "--tokens-out", "16"]
+    done = subprocess.run(
+        [*command, *load, "--key", KEY, "--goodput", "e2el:60000"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    figures = json.loads(result.read_text())
+    of_tool = dict(re.findall(r"^([A-Z][^:]+):\s+([\d.]+)$", done.stderr, re.MULTILINE))
+
+    assert figures["completed"] == 60
+    assert shown(done.stdout, "requests/s")[0] == pytest.approx(float(of_tool["Request throughput (req/s)"]))
+    assert shown(done.stdout, "good requests/s")[0] == pytest.approx(
+        float(of_tool["Request goodput (req/s)"])
+    )
+    mean, _, _, _, p99 = shown(done.stdout, "first token")
+    assert mean == pytest.approx(float(of_tool["Mean TTFT (ms)"]), abs=0.06)
+    assert p99 == pytest.approx(float(of_tool["P99 TTFT (ms)"]), abs=0.06)
+    assert shown(done.stdout, "whole answer")[4] == pytest.approx(figures["p99_e2el_ms"], abs=0.06)
+    assert "finished 60, failed 0" in done.stdout
+
+
+def shown(table: str, row: str) -> list[float]:
+    """The numbers of a row of the printed table."""
+    line = next(line for line in table.splitlines() if line.startswith(row + " "))
+    return [float(word) for word in line.removeprefix(row).split()]
+
+
+@in_direct
+def test_llmp_bench_names_what_failed(service: LocalService) -> None:
+    """With a key that nobody knows there is no figure, and the reason is said in a sentence."""
+    command = [*LLMP, "bench", service.url, "--model", service.plan.model, "--key", "nobody's"]
+    done = subprocess.run([*command, "--requests", "4"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 2
+    assert "Unauthorized" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stdout
+
+
+@in_routed
+def test_benchmark_job_runs_as_emitted(
+    service: LocalService, home: Path, tmp_path: Path, preview_of: Any
+) -> None:
+    """The ConfigMap's code with the container's arguments and keys; its figures are scraped as it prints them."""
+    settings = preview_of("local").settings
+    code, _, job, *_ = benchmark(settings.models[0], settings, Load(prompts=40, tokens_in=40, tokens_out=16))
+    for name, text in code["data"].items():
+        (tmp_path / name).write_text(text)
+    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    arguments[arguments.index("--base-url") + 1] = service.url.removesuffix("/v1")
+    port = free_ports(1)[0]
+    variables = {
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+        "OPENAI_API_KEY": f"# of the test\n{KEY},another\na-third",
+        "PORT": str(port),
+        "MODEL": "tiny",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+    command = [home / "bin" / "python", tmp_path / "run_benchmark.py", *arguments]
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        figures = json.loads(process.stdout.readline())
+        scraped = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        process.terminate()
+
+    assert (figures["completed"], figures["failed"]) == (40, 0)
+    assert figures["total_output_tokens"] == 40 * 16
+    assert f'requests_per_second{{model="tiny"}} {figures["request_throughput"]:.9g}\n' in scraped
+    first = f"{figures['p99_ttft_ms'] / 1000:.9g}"
+    assert f'time_to_first_token_seconds{{model="tiny",quantile="0.99"}} {first}\n' in scraped

@@ -4,7 +4,16 @@ from typing import Any
 
 from components.settings.cluster import ClusterSettings, ExistingCluster
 from components.settings.extras import EndpointSettings
-from components.settings.models import EngineSettings, HubSource, Loader, Model, PathSource, S3Source, Scaling
+from components.settings.models import (
+    EngineSettings,
+    HubSource,
+    Loader,
+    Model,
+    PathSource,
+    S3Source,
+    Scaling,
+    ServingMode,
+)
 from components.settings.platform import PlatformSettings
 from components.settings.pools import Capacity, GpuPool, Limits
 
@@ -21,6 +30,7 @@ def model(**changes: Any) -> Model:
         "tensor_parallel": 4,
         "engine": EngineSettings(max_model_len=8192),
         "scaling": Scaling(min_replicas=2, max_replicas=6),
+        "serving": ServingMode.ROUTED,  # the mode with the most parts
     }
     return Model(**{**values, **changes})
 

@@ -108,7 +108,7 @@ def test_a_model_without_a_replica_is_critical() -> None:
 
     assert rule["labels"] == {"severity": "critical", "model": "llama"}
     assert "or vector(0)) == 0" in str(rule["expr"])
-    assert "ModelHasNoReadyReplica" not in _alerts(scaling={"minReplicas": 0})
+    assert "ModelHasNoReadyReplica" not in _alerts(scaling={"minReplicas": 0}, serving="routed")
 
 
 def test_late_first_tokens_alert_at_the_promise() -> None:

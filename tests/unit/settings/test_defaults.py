@@ -56,7 +56,7 @@ DEFAULTS: tuple[tuple[str, Any], ...] = (
     ("models.0.pipeline_parallel", 1),
     ("models.0.shm", "16Gi"),
     ("models.0.loader", "mountpoint"),
-    ("models.0.serving", "routed"),
+    ("models.0.serving", "direct"),
     ("models.0.routing", "powerOfTwo"),
     ("models.0.drain", None),
     ("models.0.objective", None),

@@ -24,10 +24,10 @@ def test_every_gpu_model_has_a_verdict() -> None:
 
 
 def test_nodes_from_fewest_replicas_to_limits() -> None:
-    """The least is what two replicas need; the most is what the limits of 28, 16 and 6 GPUs allow."""
+    """The least is what two replicas need; the most is what the limits of 32, 16 and 6 GPUs allow."""
     nodes = {group.name: (group.least, group.most) for group in size_stack(_stack("prod")).nodes}
 
-    assert nodes["g5-12xl"] == (2, 7)
+    assert nodes["g5-12xl"] == (2, 8)
     assert nodes["p4d"] == (1, 2)
     assert nodes["g5-2xl"] == (2, 6)
     assert nodes["system nodes"] == (2, 4)
@@ -41,11 +41,11 @@ def test_a_replica_over_two_nodes_counts_both() -> None:
 
 
 def test_the_pools_limit_caps_the_cost() -> None:
-    """A lower limit lowers the ceiling by the nodes that it takes away: five g5.12xlarge at $5.672 an hour."""
+    """A lower limit lowers the ceiling by the nodes that it takes away: six g5.12xlarge at $5.672 an hour."""
     before = size_stack(_stack("prod")).usd_per_month.high
-    after = size_stack(_stack("prod", "limits: {gpus: 28}", "limits: {gpus: 8}")).usd_per_month.high
+    after = size_stack(_stack("prod", "limits: {gpus: 32}", "limits: {gpus: 8}")).usd_per_month.high
 
-    assert before - after == pytest.approx(5 * 5.672 * 730)
+    assert before - after == pytest.approx(6 * 5.672 * 730)
 
 
 def test_a_price_of_the_stacks_own_wins() -> None:
@@ -64,8 +64,8 @@ def test_quotas_count_both_kinds_of_capacity() -> None:
     """A pool that may buy spot or on-demand counts fully against both quotas: 7 x 48 + 6 x 8 vCPUs."""
     needs = {(q.quota.code, q.capacity): q.vcpus for q in size_stack(_stack("prod")).quotas}
 
-    assert needs["L-DB2E81BA", "on-demand"] == 384
-    assert needs["L-3819A6DF", "spot"] == 384
+    assert needs["L-DB2E81BA", "on-demand"] == 432
+    assert needs["L-3819A6DF", "spot"] == 432
     assert needs["L-417A185B", "on-demand"] == 192
 
 
