@@ -153,7 +153,7 @@ def _times_of_service(service: Manifest) -> Iterator[tuple[Manifest, str]]:
     spec = service["spec"]
     cluster = spec["rayClusterConfig"]
     yield spec, "rayClusterDeletionDelaySeconds"
-    yield cluster.get("autoscalerOptions", {}), "idleTimeoutSeconds"
+    # Not the autoscaler's idle time: a pod whose replica starts anew must outlive the start, which is slow here.
     yield service["metadata"].get("annotations") or {}, WAITS[1]
     for group in _groups(cluster):
         yield group["template"]["spec"], "terminationGracePeriodSeconds"

@@ -4,8 +4,9 @@ r"""Users' traffic on one model, at a constant small rate, through the ready end
         --seconds 60 --rate 2 --log requests.jsonl
 
 Each request goes over a connection of its own to an endpoint that is ready at that moment, as kube-proxy would choose
-it. Every second one streams. One JSON line per request is kept, so that a cut can be explained; the last line on stdout
-is the summary. It ends by itself, and earlier when the file of `--until` appears.
+it. Every second one streams, every eighth for some seconds, so that a change meets streams under way. One JSON line per
+request is kept, so that a cut can be explained; the last line on stdout is the summary. It ends by itself, and earlier
+when the file of `--until` appears.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ ANSWER_SECONDS = 120.0
 PROGRESS_SECONDS = 5.0
 FINISHED, CUT, REFUSED = "finished", "cut", "refused"
 END = b"[DONE]"
+LONG_EVERY = 8  # an even number: these are streams
 GOOD = 200
 
 
@@ -62,11 +64,17 @@ class Target:
     key: str = ""
     tokens: int = 24
     stream_tokens: int = 48
+    long_tokens: int = 800
+
+    def tokens_of(self, number: int) -> int:
+        """How many tokens the request of a number asks for."""
+        if number % LONG_EVERY == 0:
+            return self.long_tokens
+        return self.stream_tokens if number % 2 == 0 else self.tokens
 
 
-def body(target: Target, *, stream: bool) -> dict[str, Any]:
+def body(target: Target, tokens: int, *, stream: bool) -> dict[str, Any]:
     """A chat completion of a fixed length, so that requests can be compared."""
-    tokens = target.stream_tokens if stream else target.tokens
     return {
         "model": target.model,
         "messages": [{"role": "user", "content": "Count."}],
@@ -91,7 +99,7 @@ def ask(request: Request, target: Target, address: str, port: int = PORT) -> Non
     try:
         connection.connect()
         connection.sock.settimeout(ANSWER_SECONDS)
-        payload = json.dumps(body(target, stream=request.stream))
+        payload = json.dumps(body(target, target.tokens_of(request.number), stream=request.stream))
         connection.request("POST", "/v1/chat/completions", payload, headers)
         answer = connection.getresponse()
         request.status = answer.status
@@ -220,6 +228,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--until", type=Path, help="end when this file appears")
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--stream-tokens", type=int, default=48)
+    parser.add_argument("--long-tokens", type=int, default=800, help=f"of every {LONG_EVERY}th request")
     arguments = parser.parse_args(argv)
     # Not among the arguments: those are seen by everybody on the machine.
     target = Target(
@@ -228,6 +237,7 @@ def main(argv: list[str] | None = None) -> int:
         os.environ.get("LLMP_ENDPOINT_KEY", ""),
         arguments.tokens,
         arguments.stream_tokens,
+        arguments.long_tokens,
     )
     Api.from_kubeconfig(arguments.kubeconfig).close()  # a wrong file is said at once
     traffic = Traffic(Services(arguments.kubeconfig), target, arguments.log)

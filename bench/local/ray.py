@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -26,6 +27,7 @@ from bench.local.supervise import descendants
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _READY_SECONDS = 90
 _END_SECONDS = 30
+_PORTS = range(20_000, 30_000)  # Ray's workers have 10002 to 19999, its replicas 30000 to 31000
 _STORE_BYTES = 200_000_000  # serving passes only small objects
 
 
@@ -34,12 +36,22 @@ class LocalError(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
+    """Ports that were free a moment ago, all different.
+
+    Below those that the system gives to outgoing connections: Ray binds some later, and three of five nodes once died of that.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        ports: list[int] = []
+        for port in random.sample(_PORTS, len(_PORTS)):
+            one = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                one.bind((LOOPBACK, port))
+                ports.append(port)
+            if len(ports) == count:
+                return ports
+    raise LocalError(
+        f"Fewer than {count} ports from {_PORTS[0]} to {_PORTS[-1]} are free; end what uses them."
+    )
 
 
 def own_address() -> str:

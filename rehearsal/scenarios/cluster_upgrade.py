@@ -11,7 +11,7 @@ from rehearsal.scenarios.outcome import Outcome
 
 SERVICE = "components/vllm_ray_service.py"
 PLACE = "        served = self._place([service], before)\n"
-STEADY_SECONDS = 15
+STEADY_SECONDS = 12
 MOVED_SECONDS = 420
 BROKEN_SECONDS = 45
 BROKEN_IMAGE = "registry.invalid/no-such-image:1"
@@ -22,7 +22,7 @@ def cluster_upgrade(stage: LiveStage, outcome: Outcome) -> None:
     stage.ensure_up()
     with stage.traffic("upgrade") as running:
         time.sleep(STEADY_SECONDS)
-        outcome.at_least("requests finished before the change", running.so_far()["finished"], 5)
+        outcome.at_least("requests finished before the change", running.so_far()["finished"], 4)
         _broken(stage, outcome)
         _larger(stage, outcome)
         time.sleep(STEADY_SECONDS)

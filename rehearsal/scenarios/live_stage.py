@@ -32,6 +32,9 @@ ANSWER_SECONDS = 60
 RESERVED = "reserved"
 TRAFFIC_SECONDS = 900.0
 END_SECONDS = 130.0
+# Requests a second. A vLLM worker spins for a second after each step (shm_broadcast.py, SpinCondition): with one request
+# a second two replicas take both cores, and a raylet that starts beside them dies waiting for its agents (15 s).
+RATE = 0.5
 
 
 @dataclass
@@ -156,7 +159,7 @@ class LiveStage(Stage):
         port = self.session.doors()[model]
         request = urllib.request.Request(
             f"http://127.0.0.1:{port}/v1/chat/completions",
-            json.dumps(traffic.body(target, stream=False)).encode(),
+            json.dumps(traffic.body(target, target.tokens, stream=False)).encode(),
             {"Content-Type": "application/json", "Authorization": f"Bearer {target.key}"},
         )
         try:
@@ -168,7 +171,7 @@ class LiveStage(Stage):
             raise RehearsalError(f"{model} does not answer at port {port}: {error}") from error
 
     @contextlib.contextmanager
-    def traffic(self, name: str, rate: float = 1.0) -> Iterator[Running]:
+    def traffic(self, name: str, rate: float = RATE) -> Iterator[Running]:
         """Users' traffic on the live model while the block runs, in the control plane's namespace."""
         folder = self.folder / "traffic"
         folder.mkdir(exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from pathlib import Path
 from typing import Any
 
 from components import conventions
@@ -15,8 +14,8 @@ from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.substitution import TIME_FACTOR, Substitution
 
-STEADY_SECONDS = 15
-DONE_SECONDS = 240
+STEADY_SECONDS = 12
+DONE_SECONDS = 420  # two replicas, one after the other, on two cores
 PAUSE_LIMIT = 5.0
 NEWER = "f" * 40
 
@@ -31,7 +30,7 @@ def revision(stage: LiveStage, outcome: Outcome) -> None:
     engine = _engine(stage, NEWER)
     with stage.traffic("revision") as running:
         time.sleep(STEADY_SECONDS)
-        outcome.at_least("requests finished before the change", running.so_far()["finished"], 5)
+        outcome.at_least("requests finished before the change", running.so_far()["finished"], 4)
         model["source"]["revision"] = NEWER
         stage.write()
         planned = engine.preview()
@@ -61,12 +60,14 @@ def revision(stage: LiveStage, outcome: Outcome) -> None:
 
 
 def _engine(stage: LiveStage, revision_name: str) -> Engine:
-    """The engine with the tiny model in a folder that bears the revision's name, as the real weights' folder does."""
-    weights = session_plan.weights()
-    link = stage.folder / "weights" / revision_name
-    link.parent.mkdir(exist_ok=True)
+    """The engine with the tiny model in a folder that bears the revision's name, as the real weights' folder does.
+
+    The link lies beside the model: a pod has a /tmp of its own, and a stage may lie below the machine's.
+    """
+    weights = session_plan.weights().resolve()
+    link = weights.with_name(f"{weights.name}-{revision_name}")
     if not link.exists():
-        link.symlink_to(Path(weights).resolve(), target_is_directory=True)
+        link.symlink_to(weights, target_is_directory=True)
     chosen = Substitution((stage.model,), str(link), TIME_FACTOR)
     engine = stage.engine
     return dataclasses.replace(engine, env={**engine.env, **chosen.environment()})

@@ -287,7 +287,9 @@ def test_provider_survives_another_kubeconfig() -> None:
 
     assert (inputs["clusterIdentifier"], inputs["enableServerSideApply"]) == ("demo", "true")
     assert inputs["enablePatchForce"] == "true"  # else every preview after an edit by hand is a conflict
-    assert inputs["enableConfigMapMutable"] == "true"  # else a new revision deletes the model's code for a moment
+    assert (
+        inputs["enableConfigMapMutable"] == "true"
+    )  # else a new revision deletes the model's code for a moment
     assert graph.dependencies("cluster-kubernetes") == {"cluster-eks"}
 
 

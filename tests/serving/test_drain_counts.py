@@ -15,6 +15,8 @@ import pytest
 
 from bench import drain
 from bench.local import streams
+from bench.stacks import local_model
+from components.manifests import ray_environment
 
 PIECE = 'data: {"choices":[{"index":0,"text":" a"}],"usage":null}\n\n'
 DONE = "data: [DONE]\n\n"
@@ -136,3 +138,12 @@ def test_counts_of_a_case() -> None:
     assert (outcome.in_flight, outcome.ages) == (3, (10.0, 40.0, 50.0))
     assert outcome.streams.seconds == (49.5, 60.0, 60.0)
     assert outcome.errors == {"long cut: lost": 1, "short refused: 503": 1}
+
+
+def test_haproxy_keeps_a_stream_as_long_as_a_request_may_take() -> None:
+    """By default it cuts all streams 120 s after any replica came or went: seen on the pod that stayed."""
+    name = "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S"
+    direct, routed = local_model("direct"), local_model("routed")
+    emitted = {variable["name"]: variable["value"] for variable in ray_environment.common(direct)}
+    assert float(emitted[name]) >= direct.timeouts.request
+    assert name not in {variable["name"] for variable in ray_environment.common(routed)}

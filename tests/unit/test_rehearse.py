@@ -339,3 +339,10 @@ def test_memory_of_a_tree_is_seen() -> None:
 def test_every_listed_kind_can_be_deleted_again() -> None:
     """What the inventory lists under a name that scenario 1 uses has a row for deletion by hand."""
     assert set(LISTED.values()) <= set(orphans.TOKENS)
+
+
+def test_some_streams_last_while_others_come_and_go() -> None:
+    """Every eighth request is a long stream, or a change would hardly ever meet one under way."""
+    target = traffic.Target("ns/svc", "m", tokens=1, stream_tokens=2, long_tokens=3)
+
+    assert [target.tokens_of(number) for number in range(10)] == [3, 1, 2, 1, 2, 1, 2, 1, 3, 1]

@@ -217,8 +217,10 @@ def single(world: World) -> Iterator[Hit]:
         if world.prod and model.min_replicas == 1:
             pool = stack.pool(model.pool)
             spot = pool is not None and "spot" in pool.capacity
-            message = "minReplicas is 1" + (
-                f" on pool {pool.name}, which may be spot" if pool and spot else ""
+            where = f" on pool {pool.name}, which may be spot" if pool and spot else ""
+            # An update in place stops the only replica first (seen: 40 s of pause, one request failed, with a tiny model).
+            message = (
+                f"minReplicas is 1{where}: nobody answers while another revision or engine setting loads"
             )
             yield Hit(
                 subject, (*model.path, "scaling", "minReplicas"), message, Severity.WARN if spot else None

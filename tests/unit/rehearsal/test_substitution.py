@@ -120,6 +120,8 @@ def test_one_factor_keeps_the_order_of_the_graces(service: Callable[[str, str], 
     assert config["deployment_config"]["graceful_shutdown_timeout_s"] == 16
     assert (drain, spec["terminationGracePeriodSeconds"]) == ("19", 22)
     assert after["spec"]["rayClusterDeletionDelaySeconds"] == 120
+    # A pod must still be there when its replica starts again in place, and that is no faster here.
+    assert after["spec"]["rayClusterConfig"]["autoscalerOptions"]["idleTimeoutSeconds"] == 300
     assert config["deployment_config"]["health_check_period_s"] == 10
     assert sum("0.2" in sentence for sentence in said) == 2
 
