@@ -1,7 +1,7 @@
 """Streams that are watched to their last token, as a strict client behind a load balancer: `python streams.py < PLAN`.
 
-`vllm bench serve` cannot say whether a stream was cut: it calls one that ends early or carries an error finished, and a
-read that happens to end within the six bytes "data: " breaks its parser, which looks like a cut. Here a stream is
+`vllm bench serve` cannot say whether a stream was cut: it calls one that carries an error finished, and a read that
+happens to end right after "data:" or the space behind it breaks its parser, which looks like a cut. Here a stream is
 finished when the usage at its end counts as many tokens as were asked for, and [DONE] follows.
 
 The load balancer is played too: a request goes to a random one of the addresses whose health check passed within the
