@@ -134,27 +134,28 @@ def wait(what: Callable[[], Any], seconds: float, plane: ControlPlane, log: str)
 
 
 def test_kuberay_makes_clusters_and_pods(cloudy: ControlPlane) -> None:
-    """The RayService of the local stack becomes a RayCluster with a head and two workers, which wait for a node."""
+    """The RayService of the local stack becomes a RayCluster with a head and its groups' workers, which wait for a node."""
     api = cloudy.api
     for name in ("namespace-llm-serving", "serviceaccount-llm-serving-model-server-tiny",
                  "configmap-llm-serving-tiny-code", "priorityclass-llm-serving"):  # fmt: skip
         api.apply(golden(f"local/kubernetes/{name}.yaml"))
-    api.apply(golden("local/kubernetes/rayservice-llm-serving-tiny.yaml"))
+    service = golden("local/kubernetes/rayservice-llm-serving-tiny.yaml")
+    groups = {
+        row["groupName"]: row["replicas"] for row in service["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    }
+    wanted = sorted(["headgroup", *(name for name, number in groups.items() for _ in range(number))])
+    api.apply(service)
     pods_path = "/api/v1/namespaces/llm-serving/pods"
 
     def pods() -> list[dict[str, Any]]:
         found = api.items(pods_path)
-        return found if len(found) == 3 else []
+        return found if len(found) == len(wanted) else []
 
     found = wait(pods, 60, cloudy, "kuberay")
     clusters = api.items("/apis/ray.io/v1/namespaces/llm-serving/rayclusters")
     api.delete("/apis/ray.io/v1/namespaces/llm-serving/rayservices/tiny")
 
-    assert sorted(pod["metadata"]["labels"]["ray.io/group"] for pod in found) == [
-        "cpu",
-        "headgroup",
-        "ingress",
-    ]
+    assert sorted(pod["metadata"]["labels"]["ray.io/group"] for pod in found) == wanted
     assert {pod["status"]["phase"] for pod in found} == {"Pending"}
     assert [row["metadata"]["ownerReferences"][0]["kind"] for row in clusters] == ["RayService"]
     wait(lambda: not api.items(pods_path), 60, cloudy, "kuberay")
