@@ -158,6 +158,7 @@ def test_other_stacks_up_up_down(other: Half) -> None:
     assert (operations(down), other.existing()) == ({"delete"}, {})
 
 
+@pytest.mark.long
 def test_the_whole_dev_stack_with_its_charts(tmp_path: Path, collected: crds.Collected) -> None:
     """With the policy pack: up without a violation, up again without a change, down in an order that leaves nothing."""
     with Aws(tmp_path / "aws", ACCOUNT) as aws, ControlPlane(tmp_path / "plane", parts=CLUSTER) as plane:
