@@ -23,15 +23,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from rehearsal import crd_install, doorway, keeper, namespace
 from rehearsal.api import Api
 from rehearsal.errors import ControlPlaneError, RehearsalError
 from rehearsal.parts import API_ONLY, CONTEXT, PARTS
+from rehearsal.places import KUBECONFIG, KUBECONFIG_INSIDE
 from rehearsal.processes import end_leftovers, wait_until
 from tools import cache, terminal
+from tools.lifetime import Startable
 from tools.table import find
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,7 +50,7 @@ def tool_paths(names: Iterable[str]) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path}
 
 
-class ControlPlane:
+class ControlPlane(Startable):
     """One control plane, by its state folder. Several with different folders run side by side."""
 
     def __init__(
@@ -87,12 +87,12 @@ class ControlPlane:
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig file, as JSON, with one context and an administrator's token."""
-        return self.state / "kubeconfig"
+        return self.state / KUBECONFIG
 
     @property
     def kubeconfig_inside(self) -> Path:
         """The same for processes in its namespace; equal to the other where there is none."""
-        return self.state / "kubeconfig-inside"
+        return self.state / KUBECONFIG_INSIDE
 
     @property
     def namespaced(self) -> bool:
@@ -148,17 +148,6 @@ class ControlPlane:
         """A client of the API server. Raises ControlPlaneError when there is no running one."""
         self.check()
         return Api.from_kubeconfig(self.kubeconfig)
-
-    def __enter__(self) -> Self:
-        """Start, tied to this process."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop and wait until nothing runs."""
-        self.stop()
 
     def running(self) -> bool:
         """Whether a keeper holds this state folder."""

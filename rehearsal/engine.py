@@ -35,6 +35,7 @@ NOISE = (
     "Resource monitor has terminated, shutting down",
     "an unhandled error occurred: ",
 )
+BACKEND = "backend"  # of the state folder: where the engine keeps its stacks
 INTERRUPT_SECONDS = 90.0
 UNCHANGED = frozenset({"same", "read"})
 
@@ -92,11 +93,7 @@ class Engine:
     @property
     def backend(self) -> Path:
         """The folder of the engine's state."""
-        return self.state / "backend"
-
-    def has_state(self) -> bool:
-        """Whether the stack was ever brought up here."""
-        return any(self.backend.glob("**/stacks/**/*.json"))
+        return self.state / BACKEND
 
     def up(self) -> Result:
         """Make the cluster as the program says."""
@@ -221,6 +218,11 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
                 process.stdin.close()
             process.wait()
         raise
+
+
+def has_state(state: Path) -> bool:
+    """Whether a stack was ever brought up with its engine's state in this folder."""
+    return any((state / BACKEND).glob("**/stacks/**/*.json"))
 
 
 def project_name(project_file: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+KUBECONFIG, KUBECONFIG_INSIDE = "kubeconfig", "kubeconfig-inside"
 SERVER_NAME = "kubernetes.default.svc"  # the API server's certificate has it, whatever address it listens on
 
 
@@ -39,12 +40,12 @@ class Places:
     @property
     def kubeconfig(self) -> Path:
         """A kubeconfig for anyone on this machine who may read the state folder."""
-        return self.state / "kubeconfig"
+        return self.state / KUBECONFIG
 
     @property
     def kubeconfig_inside(self) -> Path:
         """The same for processes of the control plane and for pods."""
-        return self.state / "kubeconfig-inside"
+        return self.state / KUBECONFIG_INSIDE
 
     @property
     def certificates(self) -> Path:

@@ -31,7 +31,7 @@ from rehearsal.aws import inventory
 from rehearsal.aws.cloud import Cloud, Held
 from rehearsal.aws.server import attached
 from rehearsal.control_plane import ROOT, ControlPlane
-from rehearsal.engine import Engine, Result, project_name
+from rehearsal.engine import Engine, Result, has_state, project_name
 from rehearsal.errors import BadInputError, RehearsalError
 from rehearsal.parts import CLUSTER, CONTEXT
 from rehearsal.processes import free_port
@@ -265,7 +265,7 @@ class Session:
             return True
 
     def _has_state(self) -> bool:
-        return any((self.folder / "engine" / "backend").glob("**/stacks/**/*.json"))
+        return has_state(self.folder / "engine")
 
     def discard(self) -> bool:
         """End all processes and delete their state without asking the engine. False when there was nothing."""

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bench.local.plan import LOOPBACK, Plan, plan_for
 from bench.local.ray import LocalError, RayNode, ServeApi, free_ports, own_address, remove, session_folder
+from tools.lifetime import Startable
 
 Say = Callable[[str], None]
 
@@ -36,7 +36,7 @@ class Node:
         return f"http://{LOOPBACK}:{self.port}/v1"
 
 
-class Cluster:
+class Cluster(Startable):
     """Head and workers; `with Cluster(objects, home) as cluster:`."""
 
     def __init__(
@@ -81,18 +81,9 @@ class Cluster:
         """Name of the Serve application."""
         return str(self.plan.document["applications"][0]["name"])
 
-    def __enter__(self) -> Self:
-        try:
-            self.start_head()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def start(self) -> None:
+        """Start the head; workers are added."""
+        self.start_head()
 
     def start_head(self, port: int | None = None) -> None:
         """The head: control only, as in the stack. `port` names the one of a head that came before."""

@@ -11,13 +11,13 @@ import time
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import yaml
 
 from bench.local.plan import LOOPBACK
 from bench.local.ray import LocalError, free_ports, request_json
+from tools.lifetime import Startable
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _READY_SECONDS = 30
@@ -28,7 +28,7 @@ def there() -> bool:
     return shutil.which("prometheus") is not None
 
 
-class Prometheus:
+class Prometheus(Startable):
     """`with Prometheus(folder, interval) as p: p.scrape({"tiny": ["127.0.0.1:…"]})`."""
 
     def __init__(self, folder: Path, interval: int = 5) -> None:
@@ -45,9 +45,11 @@ class Prometheus:
         temporary.write_text(json.dumps(groups))
         temporary.replace(self.folder / "targets.json")
 
-    def __enter__(self) -> Self:
+    def _configure(self) -> None:
+        """Write what it reads when it starts; the nodes that it scrapes are kept."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.scrape({})
+        if not (self.folder / "targets.json").exists():
+            self.scrape({})
         interval = f"{self._interval}s"
         job = {
             "job_name": "ray",
@@ -56,13 +58,6 @@ class Prometheus:
             "file_sd_configs": [{"files": [str(self.folder / "targets.json")], "refresh_interval": "1s"}],
         }
         (self.folder / "prometheus.yml").write_text(yaml.safe_dump({"scrape_configs": [job]}))
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start it, again after `stop`.
@@ -70,6 +65,7 @@ class Prometheus:
         Raises:
             LocalError: it does not start.
         """
+        self._configure()
         command = [
             "prometheus",
             f"--config.file={self.folder / 'prometheus.yml'}",

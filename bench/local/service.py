@@ -7,18 +7,18 @@ import time
 import urllib.error
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from bench.local.plan import LOOPBACK, Plan, plan_for
 from bench.local.ray import LocalError, RayNode, ServeApi, free_ports, remove, request_json, session_folder
+from tools.lifetime import Startable
 
 Say = Callable[[str], None]
 
 _FIRST_ANSWER_SECONDS = 300
 
 
-class LocalService:
+class LocalService(Startable):
     """`with LocalService(objects, environment) as service:` the OpenAI API is at `service.url`."""
 
     def __init__(
@@ -73,19 +73,6 @@ class LocalService:
     def set_variables(self, variables: Mapping[str, str]) -> None:
         """Set further variables before the start."""
         self._variables |= variables
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start Ray, apply the document, and wait for the first answer.

@@ -110,6 +110,27 @@ def _last(message: dict[str, Any], row: Row) -> None:
         row.tokens = message["usage"]["completion_tokens"]
 
 
+@dataclass(frozen=True)
+class Sender:
+    """What every request needs: the plan, where it may go, whom it tells."""
+
+    plan: dict[str, Any]
+    doors: Doors
+    rows: list[Row]
+    session: aiohttp.ClientSession
+    chance: random.Random
+
+    async def send(self, *, long: bool, at: float = 0.0) -> None:
+        """One stream, from a moment of the monotonic clock on."""
+        await asyncio.sleep(max(0.0, at - time.monotonic()))
+        row = Row(long=long, asked=self.plan["tokens" if long else "short_tokens"], began=time.monotonic())
+        self.rows.append(row)
+        if self.doors.healthy:
+            await stream(self.session, self.chance.choice(self.doors.healthy), self.plan["model"], row)
+        else:
+            row.ended, row.why = time.monotonic(), "no address passes its health check"
+
+
 async def run(plan: dict[str, Any], rows: list[Row]) -> None:
     """Long streams begin at random moments of `spread` seconds, short ones regularly until stdin closes."""
     limits = aiohttp.ClientTimeout(total=plan["seconds"], sock_connect=10)
@@ -122,44 +143,14 @@ async def run(plan: dict[str, Any], rows: list[Row]) -> None:
         began = time.monotonic()
         print(json.dumps({"began": began}), flush=True)  # noqa: T201 - the result
         chance = random.Random(plan["seed"])  # noqa: S311 - moments of a load, no secret
+        sender = Sender(plan, doors, rows, session, chance)
         moments = [chance.uniform(0, plan["spread"]) for _ in range(plan["count"])]
-        tasks = [
-            asyncio.create_task(_at(began + moment, plan, doors, rows, session, chance)) for moment in moments
-        ]
+        tasks = [asyncio.create_task(sender.send(long=True, at=began + moment)) for moment in moments]
         while not closed.done():
-            row = Row(long=False, asked=plan["short_tokens"], began=time.monotonic())
-            tasks.append(asyncio.create_task(_one(row, plan, doors, rows, session, chance)))
+            tasks.append(asyncio.create_task(sender.send(long=False)))
             await asyncio.wait([closed], timeout=plan["short_every"])
         await asyncio.gather(*tasks)
         watching.cancel()
-
-
-async def _at(
-    moment: float,
-    plan: dict[str, Any],
-    doors: Doors,
-    rows: list[Row],
-    session: aiohttp.ClientSession,
-    chance: random.Random,
-) -> None:
-    await asyncio.sleep(max(0.0, moment - time.monotonic()))
-    row = Row(long=True, asked=plan["tokens"], began=time.monotonic())
-    await _one(row, plan, doors, rows, session, chance)
-
-
-async def _one(
-    row: Row,
-    plan: dict[str, Any],
-    doors: Doors,
-    rows: list[Row],
-    session: aiohttp.ClientSession,
-    chance: random.Random,
-) -> None:
-    rows.append(row)
-    if doors.healthy:
-        await stream(session, chance.choice(doors.healthy), plan["model"], row)
-    else:
-        row.ended, row.why = time.monotonic(), "no address passes its health check"
 
 
 def main() -> int:

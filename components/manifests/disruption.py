@@ -9,7 +9,6 @@ spot reclaim.
 from typing import Any
 
 from components import conventions
-from components.manifests.ray_service import has_ingress_group
 from components.settings.models import Model
 from components.settings.platform import PlatformSettings
 
@@ -21,7 +20,7 @@ def disruption_budgets(model: Model, platform: PlatformSettings) -> list[Manifes
     # Of a replica over several nodes only the first pod is ever Ready (kuberay #2552), and only Ready pods count.
     wanted = [
         (conventions.WORKER_COMPONENT, model.scaling.min_replicas),
-        (conventions.INGRESS_COMPONENT, model.ingress.replicas if has_ingress_group(model) else 0),
+        (conventions.INGRESS_COMPONENT, model.ingress.replicas if model.has_ingress_group else 0),
     ]
     return [_budget(model, platform, part, pods - 1) for part, pods in wanted if pods > 1]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from components import conventions
 from components.manifests.drain import ON_DEMAND, drain_of
-from components.manifests.ray_service import has_ingress_group, service_name
+from components.manifests.ray_service import service_name
 from components.settings.extras import EndpointSettings, Scheme
 from components.settings.models import Model
 from components.settings.platform import PlatformSettings
@@ -91,7 +91,7 @@ def _balancer(endpoint: EndpointSettings, platform: PlatformSettings) -> dict[st
 
 def _targets(model: Model, platform: PlatformSettings) -> dict[str, str]:
     """The model's own target group: streams of a leaving pod may end, and a busy pod gets less."""
-    drain = ON_DEMAND if has_ingress_group(model) else drain_of(model, platform.pool_of(model))
+    drain = ON_DEMAND if model.has_ingress_group else drain_of(model, platform.pool_of(model))
     attributes = {
         "deregistration_delay.timeout_seconds": str(min(drain.ray_drain, _MOST_DEREGISTRATION)),
         "load_balancing.algorithm.type": "least_outstanding_requests",

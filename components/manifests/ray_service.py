@@ -20,7 +20,7 @@ from components.manifests.ray_pods import (
 from components.manifests.serve import INGRESS_GROWTH, accelerator_type, worker_cpus
 from components.manifests.worker_size import worker_resources
 from components.quantities import quantity
-from components.settings.models import Model, ServingMode
+from components.settings.models import Model
 from components.settings.pools import GpuPool
 
 Manifest = dict[str, Any]
@@ -45,11 +45,6 @@ _STORE_SHARE = 4
 def service_name(model: Model) -> str:
     """Name of the Service that KubeRay makes for HTTP; it follows the active cluster through upgrades."""
     return f"{model.name}-serve-svc"
-
-
-def has_ingress_group(model: Model) -> bool:
-    """Whether CPU pods carry HTTP; in direct mode the proxies stand beside the engine."""
-    return model.serving is not ServingMode.DIRECT
 
 
 def ray_service(served: ServedModel, serve: Any, *, wait: bool = True) -> Manifest:
@@ -77,7 +72,7 @@ def ray_service(served: ServedModel, serve: Any, *, wait: bool = True) -> Manife
                 **_fault_tolerance(served),
                 "headGroupSpec": _head_group(served),
                 "workerGroupSpecs": [
-                    *([_ingress_group(served)] if has_ingress_group(model) else []),
+                    *([_ingress_group(served)] if model.has_ingress_group else []),
                     _engine_group(served),
                 ],
             },

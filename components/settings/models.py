@@ -300,6 +300,11 @@ class Model(Settings):
         return self.pipeline_parallel
 
     @property
+    def has_ingress_group(self) -> bool:
+        """Whether CPU pods carry HTTP; in direct mode the proxies stand beside the engine."""
+        return self.serving is not ServingMode.DIRECT
+
+    @property
     def api_name(self) -> str:
         """Name of the model in the OpenAI API."""
         return self.served_name or self.name

@@ -15,7 +15,7 @@ from components.facts.instance_types import INSTANCE_TYPES
 from components.facts.models import ModelShape
 from components.quantities import quantity
 from components.settings import PlatformSettings
-from components.settings.models import Loader, Model, ServingMode
+from components.settings.models import Loader, Model
 from components.settings.pools import Capacity, GpuPool
 from components.settings.serving_engine import engine_of
 from components.sizing.deployment import Engine, Load
@@ -183,10 +183,6 @@ def cpus_of_heads_and_ingress(settings: PlatformSettings) -> float:
     """CPUs that the pods of the CPU pool ask for: a head for each model, and ingress pods where it is routed."""
     return sum(
         quantity(model.head.cpu)
-        + (model.ingress.replicas * quantity(model.ingress.cpu) if _has_ingress(model) else 0)
+        + (model.ingress.replicas * quantity(model.ingress.cpu) if model.has_ingress_group else 0)
         for model in settings.models
     )
-
-
-def _has_ingress(model: Model) -> bool:
-    return model.serving is not ServingMode.DIRECT

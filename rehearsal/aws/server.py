@@ -16,14 +16,14 @@ import sys
 import threading
 import urllib.request
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rehearsal.aws import bottlerocket, cloud, eks_provider, executables
 from rehearsal.control_plane import LOOPBACK, ROOT
 from rehearsal.engine import Engine
 from rehearsal.errors import RehearsalError
 from rehearsal.processes import free_port, start, stop_all, tail, wait_until
+from tools.lifetime import Startable
 
 READY_SECONDS = 60.0
 # Loaded before anyone asks: the first call of EC2 would otherwise take two seconds.
@@ -58,7 +58,7 @@ def attached(engine: Engine, endpoint: str, folder: Path, region: str) -> Engine
     return dataclasses.replace(engine, env=env)
 
 
-class Aws:
+class Aws(Startable):
     """One account for one rehearsal, by its state folder."""
 
     def __init__(self, folder: Path, account: str, address: str = LOOPBACK) -> None:
@@ -74,15 +74,6 @@ class Aws:
     def cloud(self, region: str) -> cloud.Cloud:
         """A client of this account."""
         return cloud.Cloud(self.endpoint, region, cloud.Held(self.folder / "held"), self.account)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start and wait. Raises RehearsalError with the log's end when it does not come up."""

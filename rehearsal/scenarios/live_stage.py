@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rehearsal import stack_copy, traffic
 from rehearsal.aws.cloud import Cloud
 from rehearsal.control_plane import ControlPlane
@@ -24,12 +22,11 @@ from rehearsal.engine import Engine, Result
 from rehearsal.errors import RehearsalError
 from rehearsal.processes import start, stop_all
 from rehearsal.scenarios.program_copy import ProgramCopy
-from rehearsal.scenarios.stage import PLATFORM, Say, Stage
+from rehearsal.scenarios.stage import Say, Stage
 from rehearsal.session import Session
 from rehearsal.substitution import TIME_FACTOR
 
 ANSWER_SECONDS = 60
-RESERVED = "reserved"
 TRAFFIC_SECONDS = 900.0
 END_SECONDS = 130.0
 # Requests a second. A vLLM worker spins for a second after each step (shm_broadcast.py, SpinCondition): with one request
@@ -67,21 +64,10 @@ class LiveStage(Stage):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.program = ProgramCopy(self.folder / "program")
-        self._without_reservations()
         os.environ["LLMP_REHEARSAL"] = str(self.folder / "state")
         self._session = Session(
             self.stack, self.say, self.program.entry, (self.model,), TIME_FACTOR, (self.program.pack,)
         )
-
-    def _without_reservations(self) -> None:
-        """Moto does not answer DescribeCapacityReservations, so Karpenter could not begin with a pool that has one."""
-        path = self.program.stack_file(self.stack)
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for pool in content["config"][PLATFORM]["gpuPools"]:
-            if pool.pop("reservationIds", None):
-                pool["capacity"] = [name for name in pool["capacity"] if name != RESERVED]
-                self.say(f"the pool {pool['name']} has no capacity reservation here: moto knows none")
-        path.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def stop(self) -> None:
         """End all processes; the files stay, with logs and state."""

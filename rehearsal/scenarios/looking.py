@@ -9,6 +9,7 @@ from typing import Any
 
 from components import conventions
 from rehearsal.api import Api
+from rehearsal.doorway import ready_addresses
 from rehearsal.scenarios.stage import Stage
 
 PROGRESS_SECONDS = 5.0
@@ -115,10 +116,4 @@ def serving(stage: Stage, model: str) -> list[str]:
         f"/apis/discovery.k8s.io/v1/namespaces/{stage.namespace}/endpointslices",
         labelSelector=f"kubernetes.io/service-name={model}-serve-svc",
     )
-    return sorted(
-        address
-        for row in slices
-        for endpoint in row.get("endpoints") or []
-        if endpoint.get("conditions", {}).get("ready", True)
-        for address in endpoint["addresses"]
-    )
+    return ready_addresses(slices)

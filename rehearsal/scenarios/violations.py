@@ -6,6 +6,9 @@ way up is preview, then up. A rule about one object is asked before that object 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from rehearsal.engine import Result
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.scenarios.stage import Stage
 
@@ -39,9 +42,13 @@ def violations(stage: Stage, outcome: Outcome) -> None:
     """Both kinds of rule, and nothing changed after either."""
     stage.ensure_up()
     before = stage.picture()
-    _between_objects(stage, outcome)
+    words = _refused(stage, SERVICE, WITHOUT_TOLERATION, stage.engine.preview)
+    outcome.contains("preview without the GPU toleration", words, "toleration")
+    outcome.contains("it is a policy that says so", words, "policy ")
     outcome.equal("anything changed by the refused preview", _changes(before, stage.picture()), [])
-    _one_object(stage, outcome)
+    words = _refused(stage, POOLS, WITH_UNTAINTED_POOL, stage.engine.up)
+    outcome.contains("up without the GPU taint", words, "gpu-pool-untainted")
+    outcome.contains("it is a policy that says so", words, "policy ")
     after = stage.picture()
     outcome.equal("anything changed in API server and AWS by the refused up", _changes(before, after), [])
     outcome.equal(f"NodePool {POOL} exists", f"NodePool {POOL}" in after["objects"], False)
@@ -49,25 +56,13 @@ def violations(stage: Stage, outcome: Outcome) -> None:
     outcome.equal("changes of an up after the edits were taken back", healed.changed, 0)
 
 
-def _between_objects(stage: Stage, outcome: Outcome) -> None:
-    stage.program.edit(SERVICE, *WITHOUT_TOLERATION)
+def _refused(stage: Stage, path: str, change: tuple[str, str], operation: Callable[[], Result]) -> str:
+    """What the engine says to an edit of the program, which is taken back."""
+    stage.program.edit(path, *change)
     try:
-        words = stage.failure(stage.engine.preview)
+        return stage.failure(operation)
     finally:
-        stage.program.restore(SERVICE)
-    outcome.contains("preview without the GPU toleration", words, "toleration")
-    outcome.contains("it is a policy that says so", words, "policy ")
-
-
-def _one_object(stage: Stage, outcome: Outcome) -> None:
-    """One more pool on a node class that is there, without its taint."""
-    stage.program.edit(POOLS, *WITH_UNTAINTED_POOL)
-    try:
-        words = stage.failure(stage.engine.up)
-    finally:
-        stage.program.restore(POOLS)
-    outcome.contains("up without the GPU taint", words, "gpu-pool-untainted")
-    outcome.contains("it is a policy that says so", words, "policy ")
+        stage.program.restore(path)
 
 
 def _changes(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
