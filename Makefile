@@ -75,8 +75,8 @@ up: $(VENV)/.dev tools ## bring STACK (local) up on this machine by the real eng
 down: $(VENV)/.dev ## take it down again; nothing is left
 	@$(BIN)/python -m rehearsal down --stack $(or $(STACK),local)
 
-rehearse: $(VENV)/.dev tools ## play the scenarios on STACK (prod): ONLY=1,2,13 or ONLY=ci, REPORT=FILE
-	@$(BIN)/python -m rehearsal.rehearse --stack $(or $(STACK),prod) $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT))
+rehearse: $(VENV)/.dev tools ## play the scenarios on STACK (prod): ONLY=1,2,13 or ONLY=ci, REPORT=FILE, ATTEMPTS=1
+	@$(BIN)/python -m rehearsal.rehearse --stack $(or $(STACK),prod) $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT)) $(if $(ATTEMPTS),--attempts $(ATTEMPTS))
 
 clean: ## end what is up here, and remove what the targets made in this checkout
 	@for stack in $(notdir $(wildcard .rehearsal/*)); do $(BIN)/python -m rehearsal down --discard --stack $$stack || exit 1; done

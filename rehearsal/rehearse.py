@@ -29,7 +29,7 @@ from rehearsal.memory import Peak
 from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import REQUEST_KINDS, Outcome
 from rehearsal.scenarios.stage import Stage
-from rehearsal.scenarios.table import LIVE, SMALL, SMALL_STACK, Scenario, chosen
+from rehearsal.scenarios.table import GIVEN, LIVE, OPERATORS, SMALL, SMALL_STACK, Scenario, chosen
 from rehearsal.session import state_root
 from rehearsal.session_plan import choose
 from rehearsal.simulated_operators import simulated_names
@@ -78,6 +78,7 @@ class Rehearsal:
     stack: str
     scenarios: list[Scenario]
     folder: Path
+    attempts: int = 1
     model: str = ""
     why_not_live: str = ""
     stages: dict[str, Stage] = field(default_factory=dict)
@@ -86,7 +87,7 @@ class Rehearsal:
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, stack: str, only: str) -> Rehearsal:
+    def of(cls, stack: str, only: str, attempts: int = 1) -> Rehearsal:
         """A run for a stack of this checkout. Raises RehearsalError for one that makes no cluster."""
         scenarios = chosen(only)
         platform = platform_of(read(ROOT / f"Pulumi.{stack}.yaml").content, PROJECT)
@@ -97,7 +98,7 @@ class Rehearsal:
             )
         model = live_model(platform)
         why = choose(platform, (model,)).why
-        return cls(stack, scenarios, state_root() / FOLDER / stack, model, why)
+        return cls(stack, scenarios, state_root() / FOLDER / stack, attempts, model, why)
 
     def kind_of(self, scenario: Scenario) -> str:
         """On which stage a scenario is played here."""
@@ -110,10 +111,13 @@ class Rehearsal:
             self.end(other)
         if kind not in self.stages:
             place = self.folder / kind
-            if kind == LIVE:
-                self.stages[kind] = LiveStage(place, self.stack, say, self.model)
-            else:
-                self.stages[kind] = Stage(place, SMALL_STACK if kind == SMALL else self.stack, say)
+            makers: dict[str, Callable[[], Stage]] = {
+                LIVE: lambda: LiveStage(place, self.stack, say, self.model),
+                OPERATORS: lambda: LiveStage(place, SMALL_STACK, say),
+                SMALL: lambda: Stage(place, SMALL_STACK, say),
+                GIVEN: lambda: Stage(place, self.stack, say),
+            }
+            self.stages[kind] = makers[kind]()
         return self.stages[kind]
 
     def end(self, kind: str) -> None:
@@ -122,22 +126,33 @@ class Rehearsal:
         if stage:
             stage.stop()
 
-    def play(self, scenario: Scenario) -> Outcome:
-        """Play one scenario; whatever goes wrong in it is its outcome."""
+    def play(self, scenario: Scenario) -> dict[str, Any]:
+        """Play one scenario, again on a fresh stage while it fails and attempts are left; the row of the last one.
+
+        The row tells of the attempts before it (`failedBefore`).
+        """
+        earlier: list[str] = []
+        while not (row := self._attempt(scenario))["passed"] and len(earlier) + 1 < self.attempts:
+            say(f"attempt {len(earlier) + 1} failed: {row['seen']}")
+            earlier.append(row["seen"])
+        if earlier:
+            row["failedBefore"] = earlier
+        self.rows.append(row)
+        return row
+
+    def _attempt(self, scenario: Scenario) -> dict[str, Any]:
+        """Play it once; whatever goes wrong in it is its outcome."""
         outcome, started, kind = Outcome(), time.monotonic(), self.kind_of(scenario)
         say(f"scenario {scenario.number}: {scenario.name} ({kind})")
-        if scenario.stage == LIVE and self.why_not_live and not scenario.or_simulated:
+        if scenario.stage in (LIVE, OPERATORS) and self.why_not_live and not scenario.or_simulated:
             outcome.error = f"Not played: {self.why_not_live}."
         else:
             self._play(scenario, kind, outcome)
         if not outcome.passed and kind in self.stages:
             # The next scenario begins with a fresh stage; this one's files stay under another name.
             self.failed_at.add(self._put_aside(kind, scenario))
-        row = outcome.as_dict(
-            f"{scenario.number} {scenario.name}", scenario.expected, time.monotonic() - started
-        )
-        self.rows.append(row)
-        return outcome
+        name, seconds = f"{scenario.number} {scenario.name}", time.monotonic() - started
+        return outcome.as_dict(name, scenario.expected, seconds)
 
     def _play(self, scenario: Scenario, kind: str, outcome: Outcome) -> None:
         try:
@@ -187,11 +202,15 @@ class Rehearsal:
                 "Capacity reservations are taken out of the stack file: moto does not answer for them.",
                 "Pods of the other models are simulated: no image is pulled, nothing answers.",
             ]
-        if kinds - {LIVE}:
+        if OPERATORS in kinds and not self.why_not_live:
+            sentences.append(
+                "Where a scenario is played on `operators`, KubeRay and Karpenter are real and pods are simulated."
+            )
+        if kinds - {LIVE, OPERATORS}:
             names = ", ".join(simulated_names())
             sentences.append(f"Where a scenario is `simulated` or `small`, pods and {names} are simulated.")
-        if SMALL in kinds:
-            sentences.append(f"Scenarios on `small` are played on the stack {SMALL_STACK}.")
+        if kinds & {SMALL, OPERATORS}:
+            sentences.append(f"Scenarios on `small` and `operators` are played on the stack {SMALL_STACK}.")
         if self.why_not_live:
             sentences.append(f"Nothing ran for real: {self.why_not_live}.")
         return sentences
@@ -207,13 +226,20 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
         requests = ", ".join(f"{row['requests'][kind]} {kind}" for kind in REQUEST_KINDS)
         table.add_row(
             row["name"],
-            "[green]passed[/]" if row["passed"] else "[red]FAILED[/]",
+            result_of(row),
             f"{row['seconds']:.0f}",
             f"{good}/{len(row['checks'])}",
             requests if any(row["requests"].values()) else "",
             row["seen"][:300].replace("[", r"\["),
         )
     return table
+
+
+def result_of(row: dict[str, Any]) -> str:
+    """Passed or not, and at which attempt."""
+    word = "[green]passed[/]" if row["passed"] else "[red]FAILED[/]"
+    attempts = len(row.get("failedBefore", ())) + 1
+    return f"{word}, attempt {attempts}" if attempts > 1 else word
 
 
 def show(row: dict[str, Any]) -> None:
@@ -233,8 +259,7 @@ def run(rehearsal: Rehearsal, report: Path | None, console: Console) -> bool:
     with Peak(str(rehearsal.folder)) as peak:
         try:
             for scenario in rehearsal.scenarios:
-                rehearsal.play(scenario)
-                show(rehearsal.rows[-1])
+                show(rehearsal.play(scenario))
                 _write(report, rehearsal.report(peak))
         finally:
             for kind in list(rehearsal.stages):
@@ -268,10 +293,13 @@ def main(argv: list[str] | None = None, runner: Callable[..., bool] = run) -> in
     parser.add_argument("--stack", default="prod")
     parser.add_argument("--report", type=Path, help="JSON file with what was seen")
     parser.add_argument("--only", default="", help="numbers as in 1,2,13, or ci; all by default")
+    parser.add_argument(
+        "--attempts", type=int, default=1, help="of a scenario, each on a fresh stage; 1 by default"
+    )
     arguments = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        rehearsal = Rehearsal.of(arguments.stack, arguments.only)
+        rehearsal = Rehearsal.of(arguments.stack, arguments.only, arguments.attempts)
         good = runner(rehearsal, arguments.report, Console())
     except (RehearsalError, ToolsError) as error:
         say(str(error))

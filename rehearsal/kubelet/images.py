@@ -48,6 +48,9 @@ RAY = Local(
         "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "268435456",
     },
 )
+# An image that no registry has. A pod of it is taken from the simulated nodes, whose pods all run, and never starts.
+BROKEN_IMAGE = "registry.invalid/no-such-image"
+BROKEN = Local(name="no image", folder=lambda: None)
 MACHINE = Local(name="the machine's own programs", folder=lambda: None)
 
 # Repository names: an image is of a row when its repository is the name or ends with it after a slash, so that a
@@ -55,6 +58,7 @@ MACHINE = Local(name="the machine's own programs", folder=lambda: None)
 PROCESS_IMAGES: Mapping[str, Local] = {
     "rayproject/ray-llm": RAY,
     "deep-learning-containers/ray": RAY,  # the one with EFA libraries
+    BROKEN_IMAGE: BROKEN,
     "llm-platform/machine": MACHINE,  # for tests: bash, sleep, python3
 }
 

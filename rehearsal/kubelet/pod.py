@@ -214,7 +214,7 @@ class Pod:
 
     def _process(self, one: Container) -> Process:
         local = images.local_of(one.spec["image"])
-        if local is None:
+        if local is None or local is images.BROKEN:
             raise NotStartableError(
                 "ErrImagePull", f"image {one.spec['image']} has no environment on this machine"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from rehearsal.kubelet.images import BROKEN_IMAGE
 from rehearsal.scenarios import looking
 from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import Outcome
@@ -14,7 +15,6 @@ PLACE = "        served = self._place([service], before)\n"
 STEADY_SECONDS = 12
 MOVED_SECONDS = 420
 BROKEN_SECONDS = 45
-BROKEN_IMAGE = "registry.invalid/no-such-image:1"
 
 
 def cluster_upgrade(stage: LiveStage, outcome: Outcome) -> None:
@@ -53,7 +53,7 @@ def _up(stage: LiveStage) -> None:
 
 def _broken(stage: LiveStage, outcome: Outcome) -> None:
     before, addresses = looking.ray_clusters(stage, stage.model), looking.serving(stage, stage.model)
-    _edited(stage, f'group["template"]["spec"]["containers"][0]["image"] = "{BROKEN_IMAGE}"')
+    _edited(stage, f'group["template"]["spec"]["containers"][0]["image"] = "{BROKEN_IMAGE}:1"')
     try:
         _up(stage)
     finally:

@@ -37,11 +37,12 @@ def destroyed(stage: Stage, outcome: Outcome) -> None:
     for first, second, wrong in out_of_order(result):
         outcome.equal(f"{first} before {second}", wrong, "")
     outcome.equal("resources in the state", len(stage.recorded()), 0)
-    _nothing_left(stage, outcome)
+    nothing_left(stage, outcome)
     outcome.saw(f"{result.changes.get('delete', 0)} resources deleted in {result.seconds:.0f} s.")
 
 
-def _nothing_left(stage: Stage, outcome: Outcome) -> None:
+def nothing_left(stage: Stage, outcome: Outcome) -> None:
+    """Neither objects of ours, nor NodeClaims, nor anything in AWS."""
     with Api.from_kubeconfig(stage.plane.kubeconfig) as api:  # a new one: the kinds that it knows went away
         outcome.equal("objects of ours in the API server", [str(row) for row in leftovers.find(api)], [])
         claims = api.resource("karpenter.sh/v1", "NodeClaim")
@@ -110,4 +111,4 @@ def held_up(stage: Stage, outcome: Outcome) -> None:
     stage.engine.destroy()
     stage.is_up = False
     outcome.equal("outside the state", orphans.names(stage), [])
-    _nothing_left(stage, outcome)
+    nothing_left(stage, outcome)

@@ -14,6 +14,7 @@ from rehearsal.scenarios.outcome import Outcome
 NAMESPACE = "default"
 EVENT_SECONDS = 60
 GONE_SECONDS = 60
+NAME_LABEL = "app.kubernetes.io/name"
 TOO_MANY = 64  # GPUs of one pod; no instance has as many
 REASONS = {"pool limit": "exceed limits for nodepool", "no type that fits": "no instance type"}
 
@@ -22,8 +23,10 @@ def limits(stage: LiveStage, outcome: Outcome) -> None:
     """Pods of our own beside the models; both kinds stay Pending, and an event says why."""
     stage.ensure_up()
     pool = stage.settings["gpuPools"][-1]
-    full = [_pod(f"rehearsed-full-{number}", pool["name"], 1) for number in range(pool["limits"]["gpus"] + 1)]
-    large = _pod("rehearsed-large", pool["name"], TOO_MANY)
+    full = [
+        gpu_pod(f"rehearsed-full-{number}", pool["name"], 1) for number in range(pool["limits"]["gpus"] + 1)
+    ]
+    large = gpu_pod("rehearsed-large", pool["name"], TOO_MANY)
     names = [pod["metadata"]["name"] for pod in (*full, large)]
     try:
         # The large one first: with a full pool Karpenter would name the limit for it too.
@@ -34,9 +37,9 @@ def limits(stage: LiveStage, outcome: Outcome) -> None:
         _explained(stage, outcome, "pool limit", names[:-1])
     finally:
         for name in names:
-            stage.api.delete(_path(name), grace_seconds=0)
+            stage.api.delete(path_of(name), grace_seconds=0)
     gone = looking.wait(
-        stage, "the pods to go", GONE_SECONDS, lambda: not any(stage.api.get(_path(name)) for name in names)
+        stage, "the pods to go", GONE_SECONDS, lambda: not any(stage.api.get(path_of(name)) for name in names)
     )
     outcome.equal("pods of this scenario are gone", bool(gone), True)
 
@@ -48,8 +51,8 @@ def _explained(stage: LiveStage, outcome: Outcome, name: str, pods: list[str]) -
         return [
             words
             for pod in pods
-            if (stage.api.get(_path(pod)) or {}).get("status", {}).get("phase") == "Pending"
-            for words in looking.events(stage, NAMESPACE, pod)
+            if (stage.api.get(path_of(pod)) or {}).get("status", {}).get("phase") == "Pending"
+            for words in looking.events(stage.api, NAMESPACE, pod)
             if words.startswith("karpenter") and REASONS[name] in words
         ]
 
@@ -60,11 +63,13 @@ def _explained(stage: LiveStage, outcome: Outcome, name: str, pods: list[str]) -
     outcome.saw(f"{name}: {words[:400]}")
 
 
-def _path(name: str) -> str:
+def path_of(name: str) -> str:
+    """Where a pod of a scenario is in the API."""
     return f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
 
 
-def _pod(name: str, pool: str, gpus: int) -> dict[str, Any]:
+def gpu_pod(name: str, pool: str, gpus: int) -> dict[str, Any]:
+    """A pod of nobody's stack that wants GPUs of a pool, and is simulated."""
     container = {
         "name": "wait",
         "image": "registry.k8s.io/pause:3.10.1",
@@ -73,7 +78,12 @@ def _pod(name: str, pool: str, gpus: int) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {SIMULATED_ANNOTATION: "true"}},
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {NAME_LABEL: name},
+            "annotations": {SIMULATED_ANNOTATION: "true"},
+        },
         "spec": {
             "containers": [container],
             "nodeSelector": {conventions.POOL_LABEL: pool},

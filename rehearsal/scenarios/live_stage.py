@@ -27,7 +27,7 @@ from rehearsal.session import Session
 from rehearsal.substitution import TIME_FACTOR
 
 ANSWER_SECONDS = 60
-TRAFFIC_SECONDS = 900.0
+TRAFFIC_SECONDS = 1800.0  # longer than any scenario; it ends with its block
 END_SECONDS = 130.0
 # Requests a second. A vLLM worker spins for a second after each step (shm_broadcast.py, SpinCondition): with one request
 # a second two replicas take both cores, and a raylet that starts beside them dies waiting for its agents (15 s).
@@ -47,11 +47,11 @@ class Running:
 
 
 class LiveStage(Stage):
-    """As `Stage`, by a `Session`. The first model with two replicas of one GPU is the live one."""
+    """As `Stage`, by a `Session`. `model` is the one that answers; without one, pods are simulated."""
 
     live = True
 
-    def __init__(self, folder: Path, stack: str, say: Say, model: str) -> None:
+    def __init__(self, folder: Path, stack: str, say: Say, model: str = "") -> None:
         super().__init__(folder, stack, say)
         self.model = model
         self._session: Session | None = None
@@ -66,7 +66,12 @@ class LiveStage(Stage):
         self.program = ProgramCopy(self.folder / "program")
         os.environ["LLMP_REHEARSAL"] = str(self.folder / "state")
         self._session = Session(
-            self.stack, self.say, self.program.entry, (self.model,), TIME_FACTOR, (self.program.pack,)
+            self.stack,
+            self.say,
+            self.program.entry,
+            (self.model,) if self.model else (),
+            TIME_FACTOR,
+            (self.program.pack,),
         )
 
     def stop(self) -> None:
@@ -118,7 +123,7 @@ class LiveStage(Stage):
         """The session's `up` the first time, the engine's afterwards: the session's begins with the user's file."""
         first = not (self.session.folder / "plane").exists()
         result = self.session.up() if first else self.engine.up()
-        if not self.session.live:
+        if self.model and not self.session.live:
             raise RehearsalError(self.session.plan.why or "no model runs as processes")
         self.is_up = True
         self.substituted = tuple(result.substituted) or self.substituted

@@ -78,11 +78,9 @@ def node_claims(api: Api) -> list[dict[str, Any]]:
     return api.items("/apis/karpenter.sh/v1/nodeclaims")
 
 
-def events(stage: Stage, namespace: str, name: str) -> list[str]:
+def events(api: Api, namespace: str, name: str) -> list[str]:
     """What was reported about an object, newest last, as `reporter: message`."""
-    found = stage.api.items(
-        f"/api/v1/namespaces/{namespace}/events", fieldSelector=f"involvedObject.name={name}"
-    )
+    found = api.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector=f"involvedObject.name={name}")
     rows = [
         (
             item.get("lastTimestamp") or item.get("eventTime") or "",

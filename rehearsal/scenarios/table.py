@@ -9,6 +9,7 @@ from typing import Any
 from rehearsal.errors import RehearsalError
 from rehearsal.scenarios import (
     api_gone,
+    blocked,
     by_hand,
     cluster_upgrade,
     destroyed,
@@ -23,7 +24,7 @@ from rehearsal.scenarios import (
 )
 from rehearsal.scenarios.outcome import Outcome
 
-GIVEN, SMALL, LIVE = "simulated", "small", "live"
+GIVEN, SMALL, OPERATORS, LIVE = "simulated", "small", "operators", "live"
 SMALL_STACK = "dev"
 
 
@@ -32,7 +33,7 @@ class Scenario:
     """One row. `stage` says what it is played on.
 
     `simulated` is the stack with simulated pods and operators, `small` the same with the dev stack (every kind of
-    resource, a third of the number), `live` the stack with the real KubeRay and Karpenter and one model that answers.
+    resource, a third of the number), `operators` the dev stack with the real KubeRay and Karpenter, `live` the stack with the real KubeRay and Karpenter and one model that answers.
     """
 
     number: int
@@ -45,7 +46,8 @@ class Scenario:
     or_simulated: bool = False
 
 
-# In the order in which they are played: what needs the stack up before what takes it down.
+# In the order in which they are played: what needs the stack up before what takes it down; the spot loss before the
+# revision, after which a spare pod is there for a while and no replacement is needed.
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         1, "first up",
@@ -63,14 +65,14 @@ SCENARIOS: tuple[Scenario, ...] = (
         limits.limits, LIVE,
     ),
     Scenario(
-        7, "model revision changed",
-        "only the Serve document changes; no pod replaced; 0 requests lost, pause under 5 s with two replicas",
-        revision.revision, LIVE, in_ci=True,
-    ),
-    Scenario(
         5, "spot interruption",
         "Karpenter taints, a replacement is launched before the old node goes, the budget is honoured, no stream is cut",
         spot.spot, LIVE, in_ci=True,
+    ),
+    Scenario(
+        7, "model revision changed",
+        "only the Serve document changes; no pod replaced; 0 requests lost, pause under 5 s with two replicas",
+        revision.revision, LIVE, in_ci=True,
     ),
     Scenario(
         8, "image or resources changed",
@@ -100,9 +102,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(11, "API server gone", "a clear error; the next up converges", api_gone.api_gone, SMALL),
     Scenario(
-        14, "destroy held up",
+        14, "destroy held up by a finalizer",
         "ends within its time and says exactly what holds it and how to go on",
         destroyed.held_up, SMALL,
+    ),
+    Scenario(
+        14, "destroy held up by a disruption budget",
+        "the node drains for as long as its pool allows, an event names the pod, and destroy ends",
+        blocked.blocked, OPERATORS,
     ),
 )  # fmt: skip
 

@@ -16,19 +16,19 @@ pytestmark = pytest.mark.engine
 
 
 def played(folder: Path, monkeypatch: pytest.MonkeyPatch, stack: str, only: str) -> dict[str, dict[str, Any]]:
-    """The report's scenarios by number, after `make rehearse ONLY=…`; nothing may run afterwards."""
+    """The report's scenarios by name, after `make rehearse ONLY=…`; nothing may run afterwards."""
     monkeypatch.setenv("LLMP_REHEARSAL", str(folder / "state"))
     report = folder / "report.json"
     code = rehearse.main(["--stack", stack, "--only", only, "--report", str(report)])
     rows = json.loads(report.read_text())["scenarios"]
     assert alive(str(folder)) == {}
     assert code == (0 if all(row["passed"] for row in rows) else 1)
-    return {row["name"].partition(" ")[0]: row for row in rows}
+    return {row["name"]: row for row in rows}
 
 
 def failures(rows: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What was seen in those that failed."""
-    return {number: row["seen"] for number, row in rows.items() if not row["passed"]}
+    return {name: row["seen"] for name, row in rows.items() if not row["passed"]}
 
 
 def test_up_up_violation_destroy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_up_up_violation_destroy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     rows = played(tmp_path, monkeypatch, "dev", "1,2,3,13")
 
     assert failures(rows) == {}
-    assert sorted(rows) == ["1", "13", "2", "3"]
+    assert sorted(rows) == ["1 first up", "13 destroy", "2 second up", "3 mandatory violation"]
     assert all(len(row["checks"]) >= 1 for row in rows.values())
 
 
@@ -48,7 +48,7 @@ def test_without_process_pods_live_scenarios_are_not_passed(
     monkeypatch.setattr(session_plan, "_no_processes", lambda: "pods are simulated: a test wants it so")
     rows = played(tmp_path, monkeypatch, "prod", "5")
 
-    assert failures(rows) == {"5": "Not played: pods are simulated: a test wants it so."}
+    assert failures(rows) == {"5 spot interruption": "Not played: pods are simulated: a test wants it so."}
 
 
 @pytest.mark.long
@@ -66,4 +66,4 @@ def test_what_every_ci_run_plays_on_prod(tmp_path: Path, monkeypatch: pytest.Mon
     rows = played(tmp_path, monkeypatch, "prod", "ci")
 
     assert failures(rows) == {}
-    assert rows["5"]["requests"]["finished"] > 0
+    assert rows["5 spot interruption"]["requests"]["finished"] > 0
