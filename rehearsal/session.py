@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ class Session:
     """One stack of one program on the embedded control plane. `say` takes lines of progress.
 
     `wanted` names the models whose pods run as processes (`session_plan.choose`), `time_factor` shortens long times of
-    those models, `packs` are the policy packs that the engine asks.
+    those models, `packs` are the policy packs that the engine asks. `root` is the folder of all stacks' states.
     """
 
     stack: str
@@ -77,6 +77,7 @@ class Session:
     wanted: tuple[str, ...] | None = None
     time_factor: float = 1.0
     packs: tuple[Path, ...] = ()
+    root: Path = field(default_factory=state_root)
 
     def __post_init__(self) -> None:
         """Refuse a stack name that is no plain file name: it names a folder that `down` deletes."""
@@ -87,7 +88,7 @@ class Session:
     @property
     def folder(self) -> Path:
         """The folder of everything about this stack's rehearsal."""
-        return state_root() / self.stack
+        return self.root / self.stack
 
     @property
     def stack_file(self) -> Path:
@@ -188,8 +189,8 @@ class Session:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other commands on this stack out. Raises RehearsalError when one is at work."""
-        state_root().mkdir(parents=True, exist_ok=True)
-        with (state_root() / f".{self.stack}.lock").open("a") as handle:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / f".{self.stack}.lock").open("a") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:

@@ -64,7 +64,6 @@ class LiveStage(Stage):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.program = ProgramCopy(self.folder / "program")
-        os.environ["LLMP_REHEARSAL"] = str(self.folder / "state")
         self._session = Session(
             self.stack,
             self.say,
@@ -72,6 +71,7 @@ class LiveStage(Stage):
             (self.model,) if self.model else (),
             TIME_FACTOR,
             (self.program.pack,),
+            self.folder / "state",
         )
 
     def stop(self) -> None:

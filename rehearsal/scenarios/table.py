@@ -47,7 +47,7 @@ class Scenario:
 
 
 # In the order in which they are played: what needs the stack up before what takes it down; the spot loss before the
-# revision, after which a spare pod is there for a while and no replacement is needed.
+# limits and the revision, which leave spare nodes for a while, so that no replacement would be launched.
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         1, "first up",
@@ -61,13 +61,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         nodes.nodes, LIVE, in_ci=True,
     ),
     Scenario(
-        6, "limits", "pods Pending with an event that names the reason: pool limit reached, no type that fits",
-        limits.limits, LIVE,
-    ),
-    Scenario(
         5, "spot interruption",
         "Karpenter taints, a replacement is launched before the old node goes, the budget is honoured, no stream is cut",
         spot.spot, LIVE, in_ci=True,
+    ),
+    Scenario(
+        6, "limits", "pods Pending with an event that names the reason: pool limit reached, no type that fits",
+        limits.limits, LIVE,
     ),
     Scenario(
         7, "model revision changed",
