@@ -21,7 +21,7 @@ $(VENV)/.runtime: requirements.txt constraints.txt pyproject.toml
 	@echo "setting up $(VENV) (about a minute, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	  || { echo "Python 3.11, 3.12 or 3.13 is needed; name it with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt "setuptools==84.2.1"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib components preview llmp policies >/dev/null || true
@@ -79,5 +79,8 @@ rehearse: $(VENV)/.dev tools ## play the scenarios on STACK (prod): ONLY=1,2,13 
 	@$(BIN)/python -m rehearsal.rehearse --stack $(or $(STACK),prod) $(if $(ONLY),--only $(ONLY)) $(if $(REPORT),--report $(REPORT)) $(if $(ATTEMPTS),--attempts $(ATTEMPTS))
 
 clean: ## end what is up here, and remove what the targets made in this checkout
-	@for stack in $(notdir $(wildcard .rehearsal/*)); do $(BIN)/python -m rehearsal down --discard --stack $$stack || exit 1; done
+	@test ! -d .rehearsal || find .rehearsal -type d -name plane -prune | while read -r plane; do \
+	  folder=$$(dirname "$$plane"); \
+	  LLMP_REHEARSAL=$$(dirname "$$folder") $(BIN)/python -m rehearsal down --discard --stack "$$(basename "$$folder")" || exit 1; \
+	done
 	@rm -rf .rehearsal $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -447,6 +447,9 @@ def main() -> int:
     parser.add_argument("--report", type=Path)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keeps each request's row and Ray's logs")
     arguments = parser.parse_args()
+    if any(case.redis for case in arguments.cases) and shutil.which("redis-server") is None:
+        _say("not installed (Debian package): redis-server")
+        return 2
     streams = Streams(count=arguments.streams, tokens=arguments.tokens, spread=arguments.spread)
     outcomes, failed = [], False
     if arguments.keep:

@@ -41,6 +41,7 @@ WAVES = 3
 ENGINE = {"max_num_seqs": 4}
 WAITING = f'sum(ray_vllm_num_requests_waiting{{model_name="{MODEL}"}})'
 KV = f'avg(ray_vllm_kv_cache_usage_perc{{model_name="{MODEL}"}})'
+SCENES = ("load", "wave", "stale", "zero")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +166,11 @@ def square_wave(watcher: Watcher, endpoint: Endpoint) -> Scene:
         with Load(watcher, endpoint, 60, 12):
             pass
         time.sleep(8)
-    turns = directions(watcher.samples[first:])
+    seen = watcher.samples[first:]
+    turns, most = directions(seen), max((sample.target for sample in seen), default=0)
     watcher.wait_for(lambda s: s.target == 1 and s.running == 1, 120)
-    scene.shown = turns == 0
-    scene.words = f"{WAVES} waves, and the target turned {turns} times"
+    scene.shown = turns == 0 and most > 1
+    scene.words = f"{WAVES} waves, the target rose to {most} and turned {turns} times"
     return scene
 
 
@@ -279,7 +281,9 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(prog="python -m bench.scaling", description=__doc__)
     parser.add_argument("--modes", nargs="+", default=["direct", "routed"], choices=["direct", "routed"])
-    parser.add_argument("--scenes", nargs="+", default=["load", "wave", "stale", "zero"])
+    parser.add_argument(
+        "--scenes", nargs="+", default=SCENES, choices=SCENES, help="zero is played in routed mode only"
+    )
     parser.add_argument(
         "--report", type=Path, help="timelines as JSON, and a picture for each mode beside it"
     )
@@ -294,7 +298,9 @@ def main() -> int:
     try:
         home = environment.ensure().folder
         for mode in arguments.modes:
-            for scene in scenes(home, mode, arguments.scenes):
+            # Nothing holds a request while no replica runs in direct mode, so the settings refuse zero there.
+            names = [name for name in arguments.scenes if (mode, name) != ("direct", "zero")]
+            for scene in scenes(home, mode, names):
                 played.append(scene)
                 word = "shown" if scene.shown else "NOT SHOWN"
                 print(f"{word:9} {mode:6} {scene.name}: {scene.words}", flush=True)  # noqa: T201

@@ -45,7 +45,6 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 CAPACITY_TYPE_LABEL: Final = "karpenter.sh/capacity-type"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 DISCOVERY_TAG: Final = "karpenter.sh/discovery"
-CLUSTER_TAG_PREFIX: Final = "kubernetes.io/cluster/"
 
 # Where things lie inside a serving pod.
 SHM_PATH: Final = "/dev/shm"  # noqa: S108 - a mount point, not a temporary file of ours

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from components import pins
 from components.manifests.images import engine_of, serving_image
 from components.settings import PlatformSettings
 from components.settings.extras import Scheme
@@ -119,14 +118,3 @@ def short_type(registration: Registration) -> str:
     if is_kubernetes_object(registration):
         return f"{module.removeprefix('core/')} {kind}"
     return f"{package}.{module.partition('/')[0]}.{kind}" if module != "index" else f"{package}.{kind}"
-
-
-def component_of(preview: Preview, registration: Registration) -> str:
-    """Name of the component that placed a resource, or `stack`."""
-    names = {r.urn: r.name for r in preview.registrations}
-    return names.get(registration.parent or "", "stack")
-
-
-def versions_line() -> str:
-    """The pinned pair that serves models."""
-    return f"Ray {pins.SERVING.ray}, vLLM {pins.SERVING.vllm}"

@@ -111,10 +111,6 @@ class Engine:
         """Delete everything that the state holds."""
         return self._run("destroy")
 
-    def resources(self) -> Result:
-        """The engine's state, without any change."""
-        return self._run("export")
-
     def recover(self) -> bool:
         """After a run that was killed: refresh if it cut operations short. True when it had."""
         if not self._checkpoint().get("pending_operations"):

@@ -31,7 +31,7 @@ from rehearsal.processes import adopt_orphans, end_descendants
 from tools import terminal
 
 PROGRESS_SECONDS = 5.0
-OPERATIONS = ("up", "preview", "refresh", "destroy", "export")
+OPERATIONS = ("up", "preview", "refresh", "destroy")
 ERROR_LINES = 30
 STACK_TYPE = "::pulumi:pulumi:Stack::"
 

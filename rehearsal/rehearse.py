@@ -30,7 +30,7 @@ from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import REQUEST_KINDS, Outcome
 from rehearsal.scenarios.stage import Stage
 from rehearsal.scenarios.table import GIVEN, LIVE, OPERATORS, SMALL, SMALL_STACK, Scenario, chosen
-from rehearsal.session import state_root
+from rehearsal.session import locked, state_root
 from rehearsal.session_plan import choose
 from rehearsal.simulated_operators import simulated_names
 from rehearsal.stack_copy import platform_of, read
@@ -39,7 +39,6 @@ from tools import terminal
 from tools.table import ToolsError
 
 FOLDER = "rehearse"
-MEMORY_LIMIT_GIB = 16
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "llm-platform"
 GPUS_OF_LIVE = 1
@@ -80,7 +79,8 @@ class Rehearsal:
     folder: Path
     attempts: int = 1
     model: str = ""
-    why_not_live: str = ""
+    # Why a kind of stage cannot be real here; nothing, or no key, for one that can.
+    why_not: dict[str, str] = field(default_factory=dict)
     stages: dict[str, Stage] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
     failed_at: set[str] = field(default_factory=set)
@@ -97,13 +97,13 @@ class Rehearsal:
                 "Use STACK=prod, dev or multinode; `make up` is the rehearsal of a stack on a cluster that is there."
             )
         model = live_model(platform)
-        why = choose(platform, (model,)).why
-        return cls(stack, scenarios, state_root() / FOLDER / stack, attempts, model, why)
+        small = platform_of(read(ROOT / f"Pulumi.{SMALL_STACK}.yaml").content, PROJECT)
+        why_not = {LIVE: choose(platform, (model,)).why, OPERATORS: choose(small, ()).why}
+        return cls(stack, scenarios, state_root() / FOLDER / stack, attempts, model, why_not)
 
     def kind_of(self, scenario: Scenario) -> str:
         """On which stage a scenario is played here."""
-        simulated = scenario.stage == LIVE and self.why_not_live and scenario.or_simulated
-        return "simulated" if simulated else scenario.stage
+        return GIVEN if self.why_not.get(scenario.stage) and scenario.or_simulated else scenario.stage
 
     def stage_of(self, kind: str) -> Stage:
         """The stage of a kind; another one is ended first, so that there is one control plane at a time."""
@@ -143,16 +143,16 @@ class Rehearsal:
     def _attempt(self, scenario: Scenario) -> dict[str, Any]:
         """Play it once; whatever goes wrong in it is its outcome."""
         outcome, started, kind = Outcome(), time.monotonic(), self.kind_of(scenario)
-        say(f"scenario {scenario.number}: {scenario.name} ({kind})")
-        if scenario.stage in (LIVE, OPERATORS) and self.why_not_live and not scenario.or_simulated:
-            outcome.error = f"Not played: {self.why_not_live}."
+        name = f"{scenario.number} {scenario.name}"
+        say(f"scenario {name} ({kind})")
+        if why := self.why_not.get(kind):
+            outcome.error = f"Not played: {why}."
         else:
             self._play(scenario, kind, outcome)
         if not outcome.passed and kind in self.stages:
             # The next scenario begins with a fresh stage; this one's files stay under another name.
-            self.failed_at.add(self._put_aside(kind, scenario))
-        name, seconds = f"{scenario.number} {scenario.name}", time.monotonic() - started
-        return outcome.as_dict(name, scenario.expected, seconds)
+            self.failed_at.add(self._put_aside(kind, name))
+        return outcome.as_dict(name, scenario.expected, time.monotonic() - started)
 
     def _play(self, scenario: Scenario, kind: str, outcome: Outcome) -> None:
         try:
@@ -167,12 +167,15 @@ class Rehearsal:
         import traceback  # noqa: PLC0415 - only for a fault of the rehearsal itself
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"traceback-{scenario.number}.txt").write_text(traceback.format_exc())
+        (self.folder / f"traceback-{scenario.number}-{scenario.name.replace(' ', '-')}.txt").write_text(
+            traceback.format_exc()
+        )
 
-    def _put_aside(self, kind: str, scenario: Scenario) -> str:
+    def _put_aside(self, kind: str, name: str) -> str:
+        """Keep a failed stage's files under the scenario's name; of two attempts those of the last."""
         stage = self.stages[kind]
         self.end(kind)
-        kept = stage.folder.with_name(f"failed-{scenario.number}")
+        kept = stage.folder.with_name(f"failed-{name.replace(' ', '-')}")
         with contextlib.suppress(OSError):
             import shutil  # noqa: PLC0415
 
@@ -195,14 +198,14 @@ class Rehearsal:
         """What is not as on AWS, in sentences."""
         sentences = [*what_stood_in(), CHARTS, PATCH]
         kinds = {self.kind_of(row) for row in self.scenarios}
-        if LIVE in kinds and not self.why_not_live:
+        if LIVE in kinds and not self.why_not.get(LIVE):
             sentences += [
                 f"KubeRay and Karpenter are real; the pods of {self.model} run as processes with the tiny model on CPU.",
                 f"Long graces and delays of {self.model} are shortened to {TIME_FACTOR} of their time.",
                 "Capacity reservations are taken out of the stack file: moto does not answer for them.",
                 "Pods of the other models are simulated: no image is pulled, nothing answers.",
             ]
-        if OPERATORS in kinds and not self.why_not_live:
+        if OPERATORS in kinds and not self.why_not.get(OPERATORS):
             sentences.append(
                 "Where a scenario is played on `operators`, KubeRay and Karpenter are real and pods are simulated."
             )
@@ -211,8 +214,9 @@ class Rehearsal:
             sentences.append(f"Where a scenario is `simulated` or `small`, pods and {names} are simulated.")
         if kinds & {SMALL, OPERATORS}:
             sentences.append(f"Scenarios on `small` and `operators` are played on the stack {SMALL_STACK}.")
-        if self.why_not_live:
-            sentences.append(f"Nothing ran for real: {self.why_not_live}.")
+        wanted = {row.stage for row in self.scenarios}
+        reasons = {kind: why for kind, why in self.why_not.items() if why and kind in wanted}
+        sentences += [f"On `{kind}` nothing ran for real: {why}." for kind, why in reasons.items()]
         return sentences
 
 
@@ -297,10 +301,12 @@ def main(argv: list[str] | None = None, runner: Callable[..., bool] = run) -> in
         "--attempts", type=int, default=1, help="of a scenario, each on a fresh stage; 1 by default"
     )
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
     try:
         rehearsal = Rehearsal.of(arguments.stack, arguments.only, arguments.attempts)
-        good = runner(rehearsal, arguments.report, Console())
+        with locked(rehearsal.folder.parent, rehearsal.stack):
+            good = runner(rehearsal, arguments.report, Console())
     except (RehearsalError, ToolsError) as error:
         say(str(error))
         return 1

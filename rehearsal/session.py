@@ -63,6 +63,19 @@ def state_root() -> Path:
     return Path(os.environ.get("LLMP_REHEARSAL") or ROOT / ".rehearsal").expanduser().resolve()
 
 
+@contextlib.contextmanager
+def locked(root: Path, stack: str) -> Iterator[None]:
+    """Keep other commands on a stack below `root` out. Raises RehearsalError when one is at work."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / f".{stack}.lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"Another rehearsal command is at work on the stack {stack}; wait for it or end it."
+            raise RehearsalError(message) from error
+        yield
+
+
 @dataclass(frozen=True)
 class Session:
     """One stack of one program on the embedded control plane. `say` takes lines of progress.
@@ -186,19 +199,9 @@ class Session:
             Counter(kind for kind, _ in inventory.existing(self.cloud())) if self.plan.created else Counter()
         )
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other commands on this stack out. Raises RehearsalError when one is at work."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / f".{self.stack}.lock").open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                message = (
-                    f"Another rehearsal command is at work on the stack {self.stack}; wait for it or end it."
-                )
-                raise RehearsalError(message) from error
-            yield
+        return locked(self.root, self.stack)
 
     def up(self) -> Result:
         """Start what is not running, then let the engine make the stack. Raises RehearsalError."""

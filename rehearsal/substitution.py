@@ -31,6 +31,9 @@ RESERVATIONS = "capacityReservationSelectorTerms"
 WAIT_FOR_WEIGHTS = "wait-for-weights"  # the init container of components/manifests/ray_pods.py
 WAITS = ("pulumi.com/waitFor", "pulumi.com/timeoutSeconds")
 GPUS = "Ray asks for the GPUs of a replica in one bundle with one CPU"
+# For a few full contexts of the tiny model. The least that vLLM's variable for the CPU can say is 1 GiB, and four engines
+# run beside each other while a model moves to new pods.
+KV_BYTES = 256 << 20
 # What a scenario may shorten by one factor: times that only make people wait. Shorter ones than this stay.
 TIME_FACTOR = 0.2
 LONG_SECONDS = 60
@@ -69,9 +72,18 @@ def substituted(
 
 def _with_document(text: str, weights: Path, factor: float) -> tuple[str, list[str]]:
     document = yaml.safe_load(text)
-    said = [words for config in _configs(document) for words in substitute(config, weights, with_gpus, GPUS)]
+    said = [words for config in _configs(document) for words in _on_cpu(config, weights)]
     said += _shortened(list(_times_of_document(document)), factor)
     return yaml.safe_dump(document, sort_keys=False, width=1000), said
+
+
+def _on_cpu(config: Manifest, weights: Path) -> list[str]:
+    on_gpu = config.get("accelerator_config", {}).get("kind") != "cpu"
+    said = substitute(config, weights, with_gpus, GPUS)
+    if not on_gpu:
+        return said
+    config["engine_kwargs"]["kv_cache_memory_bytes"] = KV_BYTES
+    return [*said, f"the KV cache takes {KV_BYTES >> 20} MiB: there is no GPU memory to take a share of"]
 
 
 def _with_cluster(manifest: Mapping[str, Any], factor: float) -> tuple[Manifest, list[str]]:

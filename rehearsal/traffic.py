@@ -1,11 +1,12 @@
 r"""Users' traffic on one model, at a constant small rate, through the ready endpoints of its Service.
 
     python -m rehearsal.traffic --kubeconfig F --service llm-serving/llama-8b-serve-svc --model llama-8b \\
-        --seconds 60 --rate 2 --log requests.jsonl
+        --seconds 60 --log requests.jsonl
 
 Each request goes over a connection of its own to an endpoint that is ready at that moment, as kube-proxy would choose
-it. Every second one streams, every eighth for some seconds, so that a change meets streams under way. One JSON line per
-request is kept, so that a cut can be explained; the last line on stdout is the summary. It ends by itself, and earlier
+it. Every second one streams, every eighth for longer. Whenever the file of `--burst` appears, some long streams begin at
+once, so that what is about to happen meets streams under way. Two JSON lines per request are kept, when its answer begins
+and when it ends, so that a cut can be explained; the last line on stdout is the summary. It ends by itself, and earlier
 when the file of `--until` appears.
 """
 
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,13 @@ PORT = 8000
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
 PROGRESS_SECONDS = 5.0
+# Requests a second. A vLLM worker spins for a second after each step (shm_broadcast.py, SpinCondition): with one request
+# a second two replicas take both cores, and a raylet that starts beside them dies waiting for its agents (15 s).
+RATE = 0.5
 FINISHED, CUT, REFUSED = "finished", "cut", "refused"
 END = b"[DONE]"
 LONG_EVERY = 8  # an even number: these are streams
+BURST = 4  # streams: those that take the fewest connections put two on each of two replicas
 GOOD = 200
 
 
@@ -47,6 +52,7 @@ class Request:
     number: int
     stream: bool
     began: float
+    tokens: int = 24
     address: str = ""
     status: int = 0
     bytes: int = 0
@@ -65,6 +71,7 @@ class Target:
     tokens: int = 24
     stream_tokens: int = 48
     long_tokens: int = 800
+    burst_tokens: int = 1900
 
     def tokens_of(self, number: int) -> int:
         """How many tokens the request of a number asks for."""
@@ -86,8 +93,10 @@ def body(target: Target, tokens: int, *, stream: bool) -> dict[str, Any]:
     }
 
 
-def ask(request: Request, target: Target, address: str, port: int = PORT) -> None:
-    """Send one request to an address and note what became of it.
+def ask(
+    request: Request, target: Target, address: str, port: int = PORT, begun: Callable[[], None] = lambda: None
+) -> None:
+    """Send one request to an address and note what became of it; `begun` is called when its answer begins.
 
     Refused: no answer began, or an error status. Cut: an answer began and did not come to its proper end.
     """
@@ -99,10 +108,11 @@ def ask(request: Request, target: Target, address: str, port: int = PORT) -> Non
     try:
         connection.connect()
         connection.sock.settimeout(ANSWER_SECONDS)
-        payload = json.dumps(body(target, target.tokens_of(request.number), stream=request.stream))
+        payload = json.dumps(body(target, request.tokens, stream=request.stream))
         connection.request("POST", "/v1/chat/completions", payload, headers)
         answer = connection.getresponse()
         request.status = answer.status
+        begun()
         _take(request, answer)
     except (OSError, http.client.HTTPException) as error:
         request.result = CUT if request.status == GOOD else REFUSED
@@ -146,19 +156,21 @@ class Traffic:
     services: Services
     target: Target
     log: Path
+    port: int = PORT
     started: float = field(default_factory=time.monotonic)
     requests: list[Request] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def one(self, number: int) -> None:
-        """One request from its start to its line in the log."""
-        request = Request(number, stream=number % 2 == 0, began=self._now())
+    def one(self, number: int, burst_tokens: int = 0) -> None:
+        """One request from its start to its last line in the log; a stream of a burst says how long it is."""
+        tokens = burst_tokens or self.target.tokens_of(number)
+        request = Request(number, bool(burst_tokens) or number % 2 == 0, self._now(), tokens)
         namespace, _, name = self.target.service.partition("/")
         try:
             with self._lock:
                 addresses = self.services.addresses(namespace, name)
             if addresses:
-                ask(request, self.target, addresses[0])
+                ask(request, self.target, addresses[0], self.port, begun=lambda: self._keep(request))
             else:
                 request.result, request.why = REFUSED, "no endpoint of the Service is ready"
         except RehearsalError as error:
@@ -166,19 +178,33 @@ class Traffic:
         request.ended = self._now()
         with self._lock:
             self.requests.append(request)
-            with self.log.open("a") as sink:
-                sink.write(json.dumps(asdict(request)) + "\n")
+        self._keep(request)
+
+    def _keep(self, request: Request) -> None:
+        with self._lock, self.log.open("a") as sink:
+            sink.write(json.dumps(asdict(request)) + "\n")
 
     def _now(self) -> float:
         return round(time.monotonic() - self.started, 3)
 
-    def run(self, seconds: float, rate: float, until: Path | None = None) -> dict[str, Any]:
+    def run(
+        self, seconds: float, rate: float, until: Path | None = None, burst: Path | None = None
+    ) -> dict[str, Any]:
         """Send at the rate until the time is over or the file is there, wait for the last answers; the summary."""
         threads, number, told = [], 0, 0.0
-        while self._now() < seconds and not (until and until.exists()):
-            thread = threading.Thread(target=self.one, args=(number,), daemon=True)
+
+        def send(*arguments: int) -> None:
+            thread = threading.Thread(target=self.one, args=arguments, daemon=True)
             thread.start()
             threads.append(thread)
+
+        bursts = itertools.count(-1, -1)  # their numbers are below those of the steady traffic
+        while self._now() < seconds and not (until and until.exists()):
+            if burst and burst.exists():
+                burst.unlink()
+                for _ in range(BURST):
+                    send(next(bursts), self.target.burst_tokens)
+            send(number)
             number += 1
             if self._now() - told > PROGRESS_SECONDS:
                 told = self._now()
@@ -208,10 +234,21 @@ def summary(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def rows(log: Path) -> list[dict[str, Any]]:
+    """The last that a log says of each request whose answer has begun; one that goes on has no result yet."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    last = {row["number"]: row for row in map(json.loads, lines)}
+    return list(last.values())
+
+
 def read(log: Path) -> dict[str, Any]:
     """The summary of a log, also of one whose run still goes on."""
-    lines = log.read_text().splitlines() if log.exists() else []
-    return summary([json.loads(line) for line in lines])
+    return summary([row for row in rows(log) if row["result"]])
+
+
+def in_flight(log: Path) -> int:
+    """How many streams of bursts are under way."""
+    return sum(row["number"] < 0 and not row["result"] for row in rows(log))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -223,9 +260,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--service", required=True, help="NAMESPACE/NAME")
     parser.add_argument("--model", required=True)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--rate", type=float, default=1.0, help="requests a second")
+    parser.add_argument("--rate", type=float, default=RATE, help="requests a second")
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--until", type=Path, help="end when this file appears")
+    parser.add_argument("--burst", type=Path, help=f"whenever this file appears, {BURST} long streams begin")
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--stream-tokens", type=int, default=48)
     parser.add_argument("--long-tokens", type=int, default=800, help=f"of every {LONG_EVERY}th request")
@@ -241,7 +279,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     Api.from_kubeconfig(arguments.kubeconfig).close()  # a wrong file is said at once
     traffic = Traffic(Services(arguments.kubeconfig), target, arguments.log)
-    result = traffic.run(arguments.seconds, arguments.rate, arguments.until)
+    result = traffic.run(arguments.seconds, arguments.rate, arguments.until, arguments.burst)
     terminal.show(json.dumps(result))
     return 0
 

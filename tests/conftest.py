@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item):
-    """A tier named in LLMP_REQUIRE_TIERS (server, engine, serving) that is skipped counts as failed: CI has its parts."""
+    """A tier named in LLMP_REQUIRE_TIERS (server, engine, serving, serving_real) that is skipped counts as failed: CI has its parts."""
     report = yield
     required = set(os.environ.get("LLMP_REQUIRE_TIERS", "").split(",")) & {
         mark.name for mark in item.iter_markers()

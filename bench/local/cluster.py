@@ -168,18 +168,6 @@ class Cluster(Startable):
                 return False
         return str(application["status"]) == "RUNNING"
 
-    def node_of_replicas(self) -> dict[str, list[str]]:
-        """Ray node id -> the engine's running replicas there."""
-        found: dict[str, list[str]] = {}
-        deployments = self.api.status()["applications"][self.application]["deployments"]
-        for name, deployment in deployments.items():
-            if name.startswith("LLMServer"):
-                for replica in deployment["replicas"]:
-                    found.setdefault(replica["node_id"], []).append(
-                        f"{replica['replica_id']} {replica['state']}"
-                    )
-        return found
-
     def replica_pids(self) -> list[int]:
         """Process ids of the engine's running replicas."""
         deployments = self.api.status()["applications"][self.application]["deployments"]

@@ -25,7 +25,6 @@ from components.settings.pools import GpuPool
 
 Manifest = dict[str, Any]
 
-HEAD_GROUP = "head"
 INGRESS_GROUP = "ingress"
 GPU_GROUP = "gpu"
 CPU_GROUP = "cpu"

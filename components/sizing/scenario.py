@@ -20,7 +20,6 @@ from components.sizing.speed import UNMEASURED
 from components.sizing.steps import first_token_seconds, step_seconds
 from components.sizing.traffic import HOUR, Requests
 
-MONTH_PER_DAY = 730.0 / 24.0
 INTERRUPTIONS_PER_MONTH = (0.03, 0.075, 0.125, 0.175, 0.30)
 """Middle of Spot Advisor's classes 0 to 4 (the last one is open above 0.20)."""
 

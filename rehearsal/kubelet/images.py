@@ -44,6 +44,8 @@ RAY = Local(
         "RAY_AUTH_MODE": "disabled",  # Ray 2.60 wants a token by default, and KubeRay 1.5.0 gives none
         # Each node would see the memory of the whole machine and kill its workers for what others use.
         "RAY_memory_monitor_refresh_ms": "0",
+        # A worker that has built an application keeps what it imported, 350 MB, until it is ended: at once then.
+        "RAY_num_workers_soft_limit": "0",
         # Without it each node would count the machine's memory as its own, and reserve 30 % of it.
         "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "268435456",
     },

@@ -9,7 +9,6 @@ from rehearsal.scenarios.stage import Stage
 
 API_SERVER = "kube-apiserver"
 AFTER = 5  # Kubernetes objects begun before it dies
-LIMIT_SECONDS = 240
 
 
 def api_gone(stage: Stage, outcome: Outcome) -> None:

@@ -41,7 +41,10 @@ def blocked(stage: LiveStage, outcome: Outcome) -> None:
     with _told(stage, pod["spec"]["nodeName"]) as words:
         result = stage.engine.destroy()
     stage.is_up = False
-    outcome.contains("meanwhile an event of the node says what it waits for", "; ".join(sorted(words)), NAME)
+    outcome.contains(
+        "Karpenter says meanwhile what the drain waits for", "; ".join(sorted(words)), "violates a PDB"
+    )
+    outcome.at_least("destroy waited for the drain (s)", result.seconds, grace)
     outcome.at_most("destroy ended (s)", result.seconds, grace + REST_SECONDS)
     outcome.equal("the pod went with its node", stage.api.get(path_of(NAME)), None)
     stage.api.delete(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{NAME}")
@@ -65,7 +68,7 @@ def budget() -> dict[str, Any]:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {NAME_LABEL: NAME}}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {NAME_LABEL: NAME}}},
     }
 
 
@@ -76,7 +79,7 @@ def _running(stage: LiveStage) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def _told(stage: LiveStage, node: str) -> Iterator[set[str]]:
-    """What is reported about a node and the blocking pod while the block runs."""
+    """What Karpenter reports about a node and the blocking pod while the block runs."""
     words: set[str] = set()
     done = threading.Event()
 
@@ -84,7 +87,8 @@ def _told(stage: LiveStage, node: str) -> Iterator[set[str]]:
         with Api.from_kubeconfig(stage.plane.kubeconfig) as api:
             while not done.wait(POLL_SECONDS):
                 with contextlib.suppress(RehearsalError):
-                    words.update(looking.events(api, NAMESPACE, node), looking.events(api, NAMESPACE, NAME))
+                    found = [*looking.events(api, NAMESPACE, node), *looking.events(api, NAMESPACE, NAME)]
+                    words.update(row for row in found if row.startswith("karpenter"))
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()

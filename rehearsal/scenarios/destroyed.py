@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 
 from rehearsal import leftovers
@@ -27,6 +28,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 FINALIZER = "example.com/held-by-a-rehearsal"
 HELD_SECONDS = 45
+REST_SECONDS = 60  # what destroy takes beside the object that is held
 
 
 def destroyed(stage: Stage, outcome: Outcome) -> None:
@@ -96,7 +98,9 @@ def held_up(stage: Stage, outcome: Outcome) -> None:
     mine = [*(found["metadata"].get("finalizers") or []), FINALIZER]
     stage.api.request("PATCH", path, {"metadata": {"finalizers": mine}}, MERGE)
 
+    started = time.monotonic()
     words = stage.failure(stage.engine.destroy)
+    outcome.at_most("destroy ended (s)", time.monotonic() - started, HELD_SECONDS + REST_SECONDS)
     outcome.contains("destroy names the object", words, name)
     outcome.contains("destroy says that it waits in vain", words, "imed out")
     held = [row for row in leftovers.find(stage.api) if FINALIZER in row.finalizers]

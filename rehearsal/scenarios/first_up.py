@@ -5,32 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from rehearsal.api import Api
-from rehearsal.aws import inventory
 from rehearsal.errors import ApiError
+from rehearsal.scenarios import orphans
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.scenarios.stage import Stage
 
 KUBERNETES = "kubernetes:"
-# Resources whose id is the name that the inventory of the account lists, by the type's last part.
-LISTED = {
-    "Vpc": "VPC",
-    "Subnet": "subnet",
-    "InternetGateway": "internet gateway",
-    "NatGateway": "NAT gateway",
-    "RouteTable": "route table",
-    "VpcEndpoint": "VPC endpoint",
-    "SecurityGroup": "security group",
-    "LaunchTemplate": "launch template",
-    "Role": "role",
-    "Policy": "policy",
-    "InstanceProfile": "instance profile",
-    "Bucket": "bucket",
-    "BucketV2": "bucket",
-    "Queue": "queue",
-    "LogGroup": "log group",
-    "Cluster": "EKS cluster",
-    "ReplicationGroup": "replication group",
-}
+LEAST_LOOKED_UP = 50
 
 
 def first_up(stage: Stage, outcome: Outcome) -> None:
@@ -43,8 +24,9 @@ def first_up(stage: Stage, outcome: Outcome) -> None:
     outcome.equal("mandatory violations", mandatory, [])
     missing, counted = not_there(stage)
     outcome.equal("resources in the state that do not exist", missing, [])
-    outcome.at_least("resources of the state looked up one by one", counted, 50)
-    outcome.saw(f"{sum(result.changes.values())} resources made in {result.seconds:.0f} s.")
+    outcome.at_least("resources of the state looked up one by one", counted, LEAST_LOOKED_UP)
+    made = sum(result.changes.values())
+    outcome.saw(f"{made} resources made in {result.seconds:.0f} s; {counted} looked up one by one.")
     for model in stage.live_models:
         status = stage.ask_model(model)
         outcome.equal(f"{model}: HTTP status of a chat completion", status, 200)
@@ -66,7 +48,7 @@ def second_up(stage: Stage, outcome: Outcome) -> None:
 
 def not_there(stage: Stage) -> tuple[list[str], int]:
     """What the engine's state holds and neither the API server nor the account has; and how many were looked up."""
-    account = set(inventory.existing(stage.cloud))
+    account = orphans.there(stage)
     missing, counted = [], 0
     for row in stage.recorded():
         there = (
@@ -90,11 +72,10 @@ def _in_cluster(api: Api, row: dict[str, Any]) -> bool | None:
 
 
 def _in_account(row: dict[str, Any], account: set[tuple[str, str]]) -> bool | None:
-    module, _, name = row["type"].rpartition(":")
-    kind = LISTED.get(name)
-    if not module.startswith("aws:") or kind is None or not row.get("custom"):
+    """Whether a resource is in the account; None for one that the account has no list of (attachments, settings)."""
+    token = row["type"]
+    if not token.startswith("aws:") or not row.get("custom"):
         return None
-    # Clusters are ElastiCache's, ECS's and EKS's; policies IAM's and others'.
-    if name in ("Cluster", "Policy") and not module.startswith(("aws:eks/", "aws:iam/")):
-        return None
-    return (kind, row["id"]) in account
+    kind = token if token in orphans.LISTED_TYPES else token.rpartition(":")[2]
+    listed = kind in orphans.LISTED_TYPES or any(name == kind for name, _ in account)
+    return (kind, str(row["id"])) in account if listed else None

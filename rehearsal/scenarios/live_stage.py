@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -29,9 +31,7 @@ from rehearsal.substitution import TIME_FACTOR
 ANSWER_SECONDS = 60
 TRAFFIC_SECONDS = 1800.0  # longer than any scenario; it ends with its block
 END_SECONDS = 130.0
-# Requests a second. A vLLM worker spins for a second after each step (shm_broadcast.py, SpinCondition): with one request
-# a second two replicas take both cores, and a raylet that starts beside them dies waiting for its agents (15 s).
-RATE = 0.5
+BURST_SECONDS, POLL_SECONDS = 20.0, 0.1
 
 
 @dataclass
@@ -45,22 +45,30 @@ class Running:
         """The summary of the requests that have ended."""
         return traffic.read(self.log)
 
+    def burst(self) -> int:
+        """Begin some long streams, and return how many are under way once all are, or when waiting has no use."""
+        self.log.with_suffix(".burst").touch()
+        deadline = time.monotonic() + BURST_SECONDS
+        while (now := traffic.in_flight(self.log)) < traffic.BURST and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return now
+
 
 class LiveStage(Stage):
     """As `Stage`, by a `Session`. `model` is the one that answers; without one, pods are simulated."""
 
-    live = True
-
     def __init__(self, folder: Path, stack: str, say: Say, model: str = "") -> None:
         super().__init__(folder, stack, say)
         self.model = model
+        self.variables: dict[str, str] = {}
         self._session: Session | None = None
-        self.substituted: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Copy the program; the session starts the rest with the first `up`."""
         if self._session:
             return
+        # One that was killed has left its control plane, which no other command would find without this folder.
+        ControlPlane(self.folder / "state" / self.stack / "plane").stop()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.program = ProgramCopy(self.folder / "program")
@@ -116,8 +124,9 @@ class LiveStage(Stage):
 
     @property
     def engine(self) -> Engine:
-        """The session's engine."""
-        return self.session.engine()
+        """The session's engine, with the variables that a scenario has set."""
+        engine = self.session.engine()
+        return dataclasses.replace(engine, env={**engine.env, **self.variables})
 
     def up(self) -> Result:
         """The session's `up` the first time, the engine's afterwards: the session's begins with the user's file."""
@@ -126,7 +135,6 @@ class LiveStage(Stage):
         if self.model and not self.session.live:
             raise RehearsalError(self.session.plan.why or "no model runs as processes")
         self.is_up = True
-        self.substituted = tuple(result.substituted) or self.substituted
         return result
 
     def ensure_down(self) -> None:
@@ -162,17 +170,17 @@ class LiveStage(Stage):
             raise RehearsalError(f"{model} does not answer at port {port}: {error}") from error
 
     @contextlib.contextmanager
-    def traffic(self, name: str, rate: float = RATE) -> Iterator[Running]:
+    def traffic(self, name: str) -> Iterator[Running]:
         """Users' traffic on the live model while the block runs, in the control plane's namespace."""
         folder = self.folder / "traffic"
         folder.mkdir(exist_ok=True)
-        log, until, output = folder / f"{name}.jsonl", folder / f"{name}.end", folder / f"{name}.log"
-        for path in (log, until, output):
+        log, until, burst, output = (folder / f"{name}.{kind}" for kind in ("jsonl", "end", "burst", "log"))
+        for path in (log, until, burst, output):
             path.unlink(missing_ok=True)
         command = [
             sys.executable, "-m", "rehearsal.traffic", "--kubeconfig", str(self.plane.kubeconfig_inside),
             "--service", f"{self.namespace}/{self.model}-serve-svc", "--model", self.model,
-            "--seconds", str(TRAFFIC_SECONDS), "--rate", str(rate), "--log", str(log), "--until", str(until),
+            "--seconds", str(TRAFFIC_SECONDS), "--log", str(log), "--until", str(until), "--burst", str(burst),
         ]  # fmt: skip
         running = Running(log, {})
         process = start(self.plane.inside(command), output, {**os.environ, "LLMP_ENDPOINT_KEY": self.key()})

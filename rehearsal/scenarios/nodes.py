@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from components import conventions
+from components.settings.models import ServingMode
 from rehearsal.scenarios import looking
 from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import Outcome
@@ -36,7 +37,12 @@ def _model(stage: LiveStage, outcome: Outcome, model: dict[str, Any]) -> None:
     outcome.equal(f"{name}: pods that do not run", waiting, [])
     running = [pod for pod in found if looking.running(pod)]
     parts = [looking.label_of(pod, conventions.COMPONENT_LABEL) for pod in running]
-    wanted = {conventions.HEAD_COMPONENT: 1, conventions.WORKER_COMPONENT: model["scaling"]["minReplicas"]}
+    wanted = {
+        conventions.HEAD_COMPONENT: 1,
+        conventions.WORKER_COMPONENT: model["scaling"]["minReplicas"] * model.get("pipelineParallel", 1),
+    }
+    if model.get("serving") == ServingMode.ROUTED:
+        wanted[conventions.INGRESS_COMPONENT] = 1
     for component, least in wanted.items():
         outcome.at_least(f"{name}: running {component} pods", parts.count(component), least)
     wrong = [text for pod in running if (text := _wrong_node(stage, model, pod))]

@@ -38,7 +38,6 @@ TOKENS = {
     "EKS cluster": "aws:eks/cluster:Cluster",
     "replication group": "aws:elasticache/replicationGroup:ReplicationGroup",
 }
-# Parts of other resources with an id of their own, which the inventory leaves out: kind, call, and type by the answer.
 INGRESS, EGRESS = (f"aws:vpc/securityGroup{way}Rule:SecurityGroup{way}Rule" for way in ("Ingress", "Egress"))
 # What AWS makes along with another resource and takes away with it: the group of an EKS cluster, and the rule with
 # which every security group begins.
@@ -53,6 +52,7 @@ BY_ITSELF = (
         ".SecurityGroupRuleId",
     ),
 )
+# Parts of other resources with an id of their own, which the inventory leaves out: kind, call, and type.
 PARTS: tuple[tuple[str, Call, str], ...] = (
     (
         "ingress rule",
@@ -75,12 +75,23 @@ PARTS: tuple[tuple[str, Call, str], ...] = (
         "aws:ec2/routeTableAssociation:RouteTableAssociation",
     ),
 )
-# The same, as kinds of the inventory.
+LISTED_TYPES = frozenset({*TOKENS.values(), *(token for _, _, token in PARTS)})
+# What comes and goes with instances, as kinds of the inventory.
 COMPANIONS = frozenset({"network interface", "instance", "volume"})
 ROUTE = "route"
 ROUNDS = 6
 # What controllers make for objects of ours, with our labels and without a reference to their owner.
 MADE_BY_CONTROLLERS = frozenset({"Endpoints", "EndpointSlice"})
+
+
+def there(stage: Stage) -> set[tuple[str, str]]:
+    """Type and id of what the account has; what the stand-in keeps itself goes by the last part of its type."""
+    listed = {
+        (TOKENS.get(kind, kind.removeprefix("kept ")), name) for kind, name in inventory.existing(stage.cloud)
+    }
+    return listed | {
+        (token, str(name)) for _, call, token in PARTS for name in stage.cloud.call(call, {}) or ()
+    }
 
 
 def in_aws(stage: Stage) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ class Check:
 
 @dataclass
 class Outcome:
-    """Collects what one scenario sees. `say` also takes each line for the terminal."""
+    """Collects what one scenario sees."""
 
     checks: list[Check] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)

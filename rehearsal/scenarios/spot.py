@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +17,7 @@ from rehearsal.scenarios.outcome import Outcome
 
 SPOT = "spot"
 DISRUPTED = "karpenter.sh/disrupted"
+POOL = "karpenter.sh/nodepool"
 WHOLE_SECONDS = 300
 STEADY_SECONDS = 12
 TAINT_LIMIT = 15
@@ -42,16 +44,18 @@ def spot(stage: LiveStage, outcome: Outcome) -> None:
     if not outcome.equal("a worker on a spot node", victim is not None, True) or victim is None:
         return
     name = victim["spec"]["nodeName"]
+    pool = looking.label_of(looking.node(stage.api, name), POOL)
     before = {item["metadata"]["name"] for item in looking.node_claims(stage.api)}
     with stage.traffic("spot") as running:
         time.sleep(STEADY_SECONDS)
         outcome.at_least("requests finished before the warning", running.so_far()["finished"], 4)
+        outcome.at_least("long streams under way at the warning", running.burst(), 2)
         stage.ask(
             "sqs.send_message",
             QueueUrl=stage.ask("sqs.list_queues", "QueueUrls[0]"),
             MessageBody=json.dumps(warning(stage, _instance(stage, name))),
         )
-        seen = _follow(stage, name, victim["metadata"]["name"], before)
+        seen = _follow(stage, name, victim["metadata"]["name"], lambda item: _is_new(item, pool, before))
         time.sleep(STEADY_SECONDS)
     _judge(outcome, seen, running.result)
 
@@ -86,14 +90,20 @@ def _instance(stage: LiveStage, node: str) -> str:
     return str(looking.node(stage.api, node)["spec"]["providerID"]).rpartition("/")[2]
 
 
-def _follow(stage: LiveStage, node: str, pod: str, before: set[str]) -> Seen:
+def _is_new(claim: dict[str, Any], pool: str, before: set[str]) -> bool:
+    """Whether a NodeClaim of the pool was launched that was not there before."""
+    new = claim["metadata"]["name"] not in before and looking.label_of(claim, POOL) == pool
+    return new and bool(claim.get("status", {}).get("providerID"))
+
+
+def _follow(stage: LiveStage, node: str, pod: str, is_new: Callable[[dict[str, Any]], bool]) -> Seen:
     """Look twice a second until the node is gone and two workers are ready again."""
     seen, started, told = Seen(), time.monotonic(), 0.0
     pod_path = f"/api/v1/namespaces/{stage.namespace}/pods/{pod}"
     while (now := time.monotonic() - started) < WHOLE_SECONDS:
         there = stage.api.get(f"/api/v1/nodes/{node}")
         taints = [row["key"] for row in (there or {"spec": {}})["spec"].get("taints", [])]
-        claims = looking.node_claims(stage.api)
+        launched = any(is_new(item) for item in looking.node_claims(stage.api))
         ready = [
             item
             for item in looking.pods(stage, stage.model, conventions.WORKER_COMPONENT)
@@ -101,12 +111,7 @@ def _follow(stage: LiveStage, node: str, pod: str, before: set[str]) -> Seen:
         ]
         seen.fewest = min(seen.fewest, len(ready))
         seen.note("tainted", now, there=DISRUPTED in taints or there is None)
-        launched = [
-            item
-            for item in claims
-            if item["metadata"]["name"] not in before and item.get("status", {}).get("providerID")
-        ]
-        seen.note("replacement launched", now, there=bool(launched))
+        seen.note("replacement launched", now, there=launched)
         seen.note("pod gone", now, there=stage.api.get(pod_path) is None)
         seen.note("node gone", now, there=there is None)
         seen.note("two ready again", now, there="pod gone" in seen.at and len(ready) >= 2)  # noqa: PLR2004

@@ -12,7 +12,7 @@ import json
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +53,6 @@ NO_SPEC = ("status", "metadata")
 
 class Stage:
     """One stack of the program, played on this machine."""
-
-    live = False  # whether pods run for real
 
     def __init__(self, folder: Path, stack: str, say: Say) -> None:
         """Take a folder, which is made when missing and emptied on `start`."""
@@ -333,8 +331,3 @@ def _digest(item: dict[str, Any]) -> str:
     metadata = {key: item["metadata"].get(key) for key in OWN_METADATA}
     kept = {"metadata": metadata, **{key: value for key, value in item.items() if key not in NO_SPEC}}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def names_of_type(result: Result, token: str) -> Iterator[str]:
-    """The names of a result's steps of one type."""
-    return (row["urn"].rpartition("::")[2] for row in result.steps if row["type"] == token)

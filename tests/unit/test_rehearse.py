@@ -17,8 +17,7 @@ from rehearsal import memory, rehearse, traffic
 from rehearsal.engine import Result
 from rehearsal.errors import RehearsalError
 from rehearsal.rehearse import Rehearsal, live_model
-from rehearsal.scenarios import destroyed, killed, orphans
-from rehearsal.scenarios.first_up import LISTED
+from rehearsal.scenarios import destroyed, killed
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.scenarios.program_copy import ProgramCopy
 from rehearsal.scenarios.stage import Stage
@@ -128,8 +127,10 @@ def test_report_is_written_after_each_and_failures_keep_their_state(
     assert first["checks"] == [{"name": "changes", "value": 2, "limit": 0, "passed": False}]
     assert (second["seen"], second["passed"]) == ("the API server is gone", False)
     assert (third["requests"], third["passed"]) == ({"finished": 9, "cut": 0, "refused": 1}, True)
-    assert content["kept"] == [str(tmp_path / "state" / f"failed-{number}") for number in (1, 2)]
-    assert (tmp_path / "state" / "failed-1" / "log").read_text() == "why"
+    assert content["kept"] == [
+        str(tmp_path / "state" / name) for name in ("failed-1-fails", "failed-2-breaks")
+    ]
+    assert (tmp_path / "state" / "failed-1-fails" / "log").read_text() == "why"
     assert "FAILED" in out.getvalue()
     assert any("moto server" in sentence for sentence in content["stoodIn"])
 
@@ -248,6 +249,44 @@ def test_traffic_keeps_one_line_per_request_and_ends_by_itself(tmp_path: Path) -
     assert {row["stream"] for row in rows} == {True, False}
 
 
+def test_a_burst_is_seen_under_way_until_its_streams_end(tmp_path: Path) -> None:
+    """The log tells twice of each: when its answer begins and when it ends; the summary counts only what has ended."""
+    log = tmp_path / "requests.jsonl"
+    row = {"stream": True, "began": 1.0, "ended": 0.0, "address": "a", "why": "", "result": ""}
+    lines = [{**row, "number": number} for number in (-2, -1, 0)]
+    lines.append({**row, "number": -2, "ended": 3.0, "result": "finished"})
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert traffic.in_flight(log) == 1
+    assert traffic.read(log)["finished"] == 1
+    assert traffic.read(log)["streams"] == 1
+
+
+def test_a_burst_is_sent_when_its_file_appears(
+    server: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four long streams begin beside the steady traffic, once, and the file is gone."""
+    monkeypatch.setattr(Answers, "way", "good stream")
+    port = server.server_port
+
+    class Here:
+        """The model at its port."""
+
+        def addresses(self, _namespace: str, _name: str) -> list[str]:
+            return ["127.0.0.1"]
+
+    log, burst = tmp_path / "requests.jsonl", tmp_path / "burst"
+    burst.touch()
+    run = traffic.Traffic(Here(), traffic.Target("ns/svc", "m"), log, port=port)  # type: ignore[arg-type]
+    run.run(0.5, 4, burst=burst)
+    rows = traffic.rows(log)
+
+    assert sorted(row["number"] for row in rows if row["number"] < 0) == [-4, -3, -2, -1]
+    assert {row["tokens"] for row in rows if row["number"] < 0} == {1900}
+    assert {row["result"] for row in rows if row["number"] < 0} == {"finished"}
+    assert not burst.exists()
+
+
 def test_longest_pause_is_between_successes() -> None:
     """A failed answer ends no pause, and the time to the first success counts."""
     rows = [
@@ -359,11 +398,6 @@ def test_memory_of_a_tree_is_seen() -> None:
 
     assert 0.005 < alone < 8
     assert memory.tree_gib("no-process-has-this-text-5c1d") == pytest.approx(alone, abs=0.5)
-
-
-def test_every_listed_kind_can_be_deleted_again() -> None:
-    """What the inventory lists under a name that scenario 1 uses has a row for deletion by hand."""
-    assert set(LISTED.values()) <= set(orphans.TOKENS)
 
 
 def test_some_streams_last_while_others_come_and_go() -> None:

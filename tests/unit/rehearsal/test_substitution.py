@@ -58,7 +58,7 @@ def changed(before: Any, after: Any) -> set[tuple[Any, ...]]:
 
 
 def test_only_the_named_fields_of_a_gpu_model_change(service: Callable[[str, str], dict[str, Any]]) -> None:
-    """Path, loader, quantization, TP, context, accelerator and bundle differ, and the Redis; nothing else."""
+    """Path, loader, quantization, TP, context, KV cache, accelerator and bundle differ, and the Redis; nothing else."""
     before = service("prod", "llama-70b-awq")
     after, said = substituted(before, WEIGHTS)
 
@@ -70,6 +70,7 @@ def test_only_the_named_fields_of_a_gpu_model_change(service: Callable[[str, str
         ("placement_group_config", "bundle_per_worker", "CPU"),
         ("placement_group_config", "bundle_per_worker", "GPU"),
         ("engine_kwargs", "tensor_parallel_size"),
+        ("engine_kwargs", "kv_cache_memory_bytes"),
         ("engine_kwargs", "enforce_eager"),
         ("engine_kwargs", "max_model_len"),
         ("engine_kwargs", "quantization"),
