@@ -35,7 +35,7 @@ def revision(stage: LiveStage, outcome: Outcome) -> None:
         changes = sorted(
             row["urn"].rpartition("::")[2] for row in planned.steps if row["operation"] == "update"
         )
-        outcome.equal("preview: updates", changes, [f"{stage.model}-code", f"{stage.model}-rayservice"])
+        outcome.equal("preview: updates", changes, [f"{stage.model}-configmap", f"{stage.model}-rayservice"])
         outcome.equal("preview: creations and deletions of models' objects", _others(planned), [])
         started = time.monotonic()
         engine.up()

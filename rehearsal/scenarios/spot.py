@@ -14,6 +14,7 @@ from components import conventions
 from rehearsal.scenarios import looking
 from rehearsal.scenarios.live_stage import LiveStage
 from rehearsal.scenarios.outcome import Outcome
+from rehearsal.traffic import BURST
 
 SPOT = "spot"
 DISRUPTED = "karpenter.sh/disrupted"
@@ -49,7 +50,7 @@ def spot(stage: LiveStage, outcome: Outcome) -> None:
     with stage.traffic("spot") as running:
         time.sleep(STEADY_SECONDS)
         outcome.at_least("requests finished before the warning", running.so_far()["finished"], 4)
-        outcome.at_least("long streams under way at the warning", running.burst(), 2)
+        outcome.at_least("long streams under way at the warning", running.burst(), BURST // 2)
         stage.ask(
             "sqs.send_message",
             QueueUrl=stage.ask("sqs.list_queues", "QueueUrls[0]"),
