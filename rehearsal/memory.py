@@ -9,38 +9,44 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PERIOD_SECONDS = 1.0
+PERIOD_SECONDS = 10.0  # one look costs up to a second of a busy core
+# Anonymous and shared memory, each page divided by the processes that have it: Ray's share their object stores, and
+# forked ones most of what they are. What files lend is left out.
+OWN = ("Pss_Anon", "Pss_Shmem")
 KIB_PER_GIB = 1 << 20
 
 
-def _status(pid: int) -> tuple[int, int]:
-    """Parent and private memory in KiB (resident, without what files lend); nothing for one that is gone."""
-    parent = anonymous = 0
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "PPid":
-            parent = int(value)
-        elif name in ("RssAnon", "RssShmem"):
-            anonymous += int(value.split()[0])
-    return parent, anonymous
+def _parent(pid: int) -> int:
+    """The parent of a process. Raises OSError for one that is gone."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("PPid:")), 0)
+
+
+def _own_kib(pid: int) -> int:
+    """The memory of a process in KiB; none for one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.partition(":")[0] in OWN)
 
 
 def tree_gib(marker: str = "", root: int | None = None) -> float:
     """Memory of a process tree, and of processes whose environment or command line holds a text, in GiB."""
-    rows: dict[int, tuple[int, int]] = {}
+    parents: dict[int, int] = {}
     family = {root or os.getpid()}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError):
-                rows[int(entry.name)] = _status(int(entry.name))
+                parents[int(entry.name)] = _parent(int(entry.name))
                 if (
                     marker
                     and marker.encode() in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
                 ):
                     family.add(int(entry.name))
-    while more := {pid for pid, (parent, _) in rows.items() if parent in family} - family:
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
-    return sum(rows[pid][1] for pid in family if pid in rows) / KIB_PER_GIB
+    return sum(_own_kib(pid) for pid in family) / KIB_PER_GIB
 
 
 class Peak:
