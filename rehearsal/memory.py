@@ -71,5 +71,7 @@ class Peak:
             self._thread.join()
 
     def _follow(self) -> None:
-        while not self._done.wait(PERIOD_SECONDS):
+        ended = False
+        while not ended:
             self.gib = max(self.gib, tree_gib(self.marker))
+            ended = self._done.wait(PERIOD_SECONDS)
