@@ -71,7 +71,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         7, "model revision changed",
-        "only the Serve document changes; no pod replaced; 0 requests lost, pause under 5 s with two replicas",
+        "only the Serve document and the code beside it change; no pod replaced; 0 requests lost, pause under 5 s with two replicas",
         revision.revision, LIVE, in_ci=True,
     ),
     Scenario(
