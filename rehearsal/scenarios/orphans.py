@@ -14,7 +14,7 @@ from rehearsal.api import label
 from rehearsal.aws import inventory
 from rehearsal.aws.cloud import AwsError
 from rehearsal.aws.resources import Resources
-from rehearsal.aws.row import Call
+from rehearsal.aws.row import Call, Row
 from rehearsal.aws.table import ROWS
 from rehearsal.scenarios.stage import Stage
 
@@ -165,11 +165,19 @@ def _delete_in_aws(stage: Stage) -> None:
                 continue
             row = ROWS[_token(kind)]
             try:
-                # As inputs that are to be read, so that the deletion finds what it needs, as a gateway's VPC.
-                seen = resources.read(row, name, dict.fromkeys(row.reads, ""), {})
+                seen = resources.read(row, name, inputs_of(row, name), {})
                 resources.delete(row, name, seen[1] if seen else {})
             except AwsError:
                 continue  # held by another one; the next round
+
+
+def inputs_of(row: Row, identity: str) -> dict[str, str]:
+    """The inputs of what is only known by its id: that one where it is an input itself, and the rest to be read.
+
+    The deletion needs some of them, as a gateway's VPC.
+    """
+    own = row.identity.strip("{}") if isinstance(row.identity, str) else ""
+    return {name: identity if name == own else "" for name in row.reads}
 
 
 def _token(kind: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from rehearsal import memory, rehearse, traffic
+from rehearsal.aws.table import ROWS
 from rehearsal.engine import Result
 from rehearsal.errors import RehearsalError
 from rehearsal.rehearse import Rehearsal, live_model
@@ -398,6 +399,14 @@ def test_memory_of_a_tree_is_seen() -> None:
 
     assert 0.005 < alone < 8
     assert memory.tree_gib("no-process-has-this-text-5c1d") == pytest.approx(alone, abs=0.5)
+
+
+def test_what_is_known_by_its_name_only_is_deleted_by_it() -> None:
+    """A log group's name is an input of its deletion; a gateway's VPC has to be read."""
+    group, gateway = (ROWS[orphans.TOKENS[kind]] for kind in ("log group", "internet gateway"))
+
+    assert orphans.inputs_of(group, "/aws/eks/x/cluster")["name"] == "/aws/eks/x/cluster"
+    assert set(orphans.inputs_of(gateway, "igw-1").values()) == {""}
 
 
 def test_some_streams_last_while_others_come_and_go() -> None:
