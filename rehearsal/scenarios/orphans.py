@@ -177,7 +177,7 @@ def inputs_of(row: Row, identity: str) -> dict[str, str]:
     The deletion needs some of them, as a gateway's VPC.
     """
     own = row.identity.strip("{}") if isinstance(row.identity, str) else ""
-    return {name: identity if name == own else "" for name in row.reads}
+    return dict.fromkeys(row.reads, "") | ({own: identity} if own.isidentifier() else {})
 
 
 def _token(kind: str) -> str:

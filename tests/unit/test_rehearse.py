@@ -18,7 +18,7 @@ from rehearsal.aws.table import ROWS
 from rehearsal.engine import Result
 from rehearsal.errors import RehearsalError
 from rehearsal.rehearse import Rehearsal, live_model
-from rehearsal.scenarios import destroyed, killed
+from rehearsal.scenarios import destroyed, killed, orphans
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.scenarios.program_copy import ProgramCopy
 from rehearsal.scenarios.stage import Stage
