@@ -88,6 +88,9 @@ class Cluster(Startable):
     def start_head(self, port: int | None = None) -> None:
         """The head: control only, as in the stack. `port` names the one of a head that came before."""
         token = self.head.token if hasattr(self, "head") else None
+        # A head's successor is a pod of its own with an empty folder. Here Ray would find this file, see the raylets of
+        # the other nodes with the same address in their command lines, and refuse to start beside itself.
+        (self.folder / "h" / "ray" / "ray_current_cluster").unlink(missing_ok=True)
         self.head = RayNode(
             self.programs,
             self.folder / "h",
