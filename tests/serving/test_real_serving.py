@@ -139,7 +139,7 @@ def test_refuses_an_unknown_key(calls: dict[str, Any]) -> None:
 
 
 def test_client_may_time_out(calls: dict[str, Any]) -> None:
-    """The SDK's own timeout ends a long call: four times 1,900 tokens take seconds, and the client gives them 50 ms."""
+    """The SDK's own timeout ends a long call: 1,900 tokens take seconds, and the client gives them 50 ms."""
     assert calls["client_timeout"].get("type") == "APITimeoutError", calls["client_timeout"]
 
 
