@@ -14,8 +14,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -142,6 +143,19 @@ def end_leftovers(pids: Iterable[int], marker: str) -> list[int]:
                 os.kill(pid, signal.SIGKILL)
                 ended.append(pid)
     return ended
+
+
+@contextlib.contextmanager
+def beside(follow: Callable[[threading.Event], None]) -> Iterator[None]:
+    """While the block runs, another thread follows something; it is given the event that tells it to end."""
+    done = threading.Event()
+    thread = threading.Thread(target=follow, args=(done,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.1) -> bool:

@@ -34,7 +34,7 @@ from rehearsal.control_plane import ROOT, ControlPlane
 from rehearsal.engine import Engine, Result, has_state, project_name
 from rehearsal.errors import BadInputError, RehearsalError
 from rehearsal.parts import CLUSTER, CONTEXT
-from rehearsal.processes import free_port
+from rehearsal.processes import beside, free_port
 from rehearsal.session_plan import Plan
 from rehearsal.simulated_operators import KUBERAY
 from rehearsal.substitution import Substitution
@@ -418,9 +418,8 @@ def _open_door(plane: ControlPlane, first: int, target: str) -> int:
 @contextlib.contextmanager
 def hastened(plane: ControlPlane, seconds: int = HASTE_SECONDS) -> Iterator[None]:
     """Meanwhile cut the grace of pods that are being deleted: nobody's stream runs to its end in a `down`."""
-    done = threading.Event()
 
-    def cut() -> None:
+    def cut(done: threading.Event) -> None:
         with Api.from_kubeconfig(plane.kubeconfig) as api:
             while not done.wait(1):
                 with contextlib.suppress(RehearsalError):
@@ -430,13 +429,8 @@ def hastened(plane: ControlPlane, seconds: int = HASTE_SECONDS) -> Iterator[None
                             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
                             api.delete(path, grace_seconds=seconds)
 
-    thread = threading.Thread(target=cut, daemon=True)
-    thread.start()
-    try:
+    with beside(cut):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import yaml
 from components.quantities import seconds
 from rehearsal.api import Api
 from rehearsal.errors import RehearsalError
+from rehearsal.processes import beside
 from rehearsal.scenarios import looking
 from rehearsal.scenarios.destroyed import nothing_left
 from rehearsal.scenarios.limits import NAME_LABEL, NAMESPACE, gpu_pod, path_of
@@ -81,19 +82,13 @@ def _running(stage: LiveStage) -> dict[str, Any] | None:
 def _told(stage: LiveStage, node: str) -> Iterator[set[str]]:
     """What Karpenter reports about a node and the blocking pod while the block runs."""
     words: set[str] = set()
-    done = threading.Event()
 
-    def follow() -> None:
+    def follow(done: threading.Event) -> None:
         with Api.from_kubeconfig(stage.plane.kubeconfig) as api:
             while not done.wait(POLL_SECONDS):
                 with contextlib.suppress(RehearsalError):
                     found = [*looking.events(api, NAMESPACE, node), *looking.events(api, NAMESPACE, NAME)]
                     words.update(row for row in found if row.startswith("karpenter"))
 
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
+    with beside(follow):
         yield words
-    finally:
-        done.set()
-        thread.join()

@@ -87,12 +87,10 @@ class Stage:
 
     def _unguard(self) -> None:
         """Take the guards off first, as the documented way down says."""
-        create = self.settings["cluster"].get("create")
-        if not create:
+        if not self.settings["cluster"].get("create"):
             message = f"The stack {self.stack} makes no cluster, so it has no AWS half to rehearse; use prod, dev or multinode."
             raise RehearsalError(message)
-        self.settings["deletion"] = {"protect": False, "keepWeights": False}
-        create["deletionProtection"] = False
+        stack_copy.take_guards_off(self.settings)
         self.write()
 
     def _make_engine(self, plane: ControlPlane, aws: Aws) -> Engine:

@@ -1,4 +1,4 @@
-"""All scenarios: what each must hold, what it is played on, and whether it is part of every CI run."""
+"""All scenarios: what each must hold, what it is played on, and whether `ONLY=ci` plays it."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 
 
 def chosen(only: str) -> list[Scenario]:
-    """The scenarios of a list like `1,2,13`, in playing order; all of them for an empty one, `ci` for those of CI.
+    """The scenarios of a list like `1,2,13`, in playing order; all of them for an empty one, `ci` for 1 to 5, 7, 8 and 13.
 
     Raises RehearsalError for a number that there is not.
     """
@@ -126,6 +126,6 @@ def chosen(only: str) -> list[Scenario]:
     if unknown := sorted(numbers - known):
         raise RehearsalError(
             f"There is no scenario {', '.join(unknown)}; there are 1 to {max(map(int, known))}. "
-            "Name them as in ONLY=1,2,13, or ONLY=ci for those of every CI run."
+            "Name them as in ONLY=1,2,13, or ONLY=ci for 1 to 5, 7, 8 and 13."
         )
     return [row for row in SCENARIOS if not numbers or str(row.number) in numbers]

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rehearsal.processes import beside
+
 POLL_SECONDS = 0.02
 STACK = "pulumi:pulumi:Stack"
 # " +  aws:ec2:Vpc network-vpc creating (0s)": the engine says it when a step begins, and again every few seconds.
@@ -80,11 +82,11 @@ def struck(
     `log` is the engine's output. The list given holds, after the block, the step at which it struck; it is empty when
     the condition never held.
     """
-    place, done = log.stat().st_size if log.exists() else 0, threading.Event()
+    place = log.stat().st_size if log.exists() else 0
     steps = Steps()
     hit: list[tuple[str, str, str]] = []
 
-    def follow() -> None:
+    def follow(done: threading.Event) -> None:
         for line in _lines(log, place, done):
             steps.take(line)
             if steps.begun and when(steps):
@@ -92,10 +94,5 @@ def struck(
                 strike()
                 return
 
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
+    with beside(follow):
         yield hit
-    finally:
-        done.set()
-        thread.join()

@@ -61,7 +61,7 @@ def test_engine_killed_and_api_server_killed(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.long
-def test_what_every_ci_run_plays_on_prod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ci_set_on_prod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scenarios 1, 2, 3, 4, 5, 7, 8 and 13 with one model that answers."""
     rows = played(tmp_path, monkeypatch, "prod", "ci")
 

@@ -48,7 +48,7 @@ def test_limits_are_inclusive(value: float, *, passed: bool) -> None:
 
 
 def test_every_scenario_of_the_issue_is_there_once() -> None:
-    """1 to 14, the last in two halves, each with what is expected; those of CI are the issue's."""
+    """1 to 14, the last in two halves, each with what is expected; those of `ci` are fixed."""
     assert sorted(row.number for row in SCENARIOS) == [*range(1, 15), 14]
     assert sorted(row.number for row in chosen("ci")) == [1, 2, 3, 4, 5, 7, 8, 13]
     assert [row.number for row in chosen("13, 1")] == [1, 13]
