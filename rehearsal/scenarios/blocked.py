@@ -42,9 +42,9 @@ def blocked(stage: LiveStage, outcome: Outcome) -> None:
     with _told(stage, pod["spec"]["nodeName"]) as words:
         result = stage.engine.destroy()
     stage.is_up = False
-    outcome.contains(
-        "Karpenter says meanwhile what the drain waits for", "; ".join(sorted(words)), "violates a PDB"
-    )
+    said = "\n".join(sorted(words))
+    outcome.contains("Karpenter says of the node that it waits", said, "1 pods are waiting to be evicted")
+    outcome.contains("Karpenter says of the pod what it went against", said, "bypasses the PDB of the pod")
     outcome.at_least("destroy waited for the drain (s)", result.seconds, grace)
     outcome.at_most("destroy ended (s)", result.seconds, grace + REST_SECONDS)
     outcome.equal("the pod went with its node", stage.api.get(path_of(NAME)), None)
