@@ -44,18 +44,16 @@ UNCHANGED = frozenset({"same", "read"})
 class Result:
     """What one operation did.
 
-    `changes` counts resources by the engine's own operation names (create, update, delete, replace, same), `kinds`
-    by resource type; `resources` and `pending` are the engine's state after it. `substituted` says what the rehearsal
-    itself changed in the objects (`substitution.py`).
+    `changes` counts resources by the engine's own operation names (create, update, delete, replace, same); `resources`
+    are the engine's state after it. `substituted` says what the rehearsal itself changed in the objects
+    (`substitution.py`).
     """
 
     operation: str
     changes: Mapping[str, int]
-    kinds: Mapping[str, int]
     steps: Sequence[Mapping[str, str]]
     outputs: Mapping[str, Any]
     resources: Sequence[Mapping[str, str]]
-    pending: Sequence[str]
     diagnostics: Sequence[Mapping[str, str]]
     violations: Sequence[Mapping[str, str]]
     seconds: float
@@ -233,15 +231,12 @@ def project_name(project_file: Path) -> str:
 def _result(operation: str, content: Mapping[str, Any]) -> Result:
     if not content["ok"]:
         raise EngineError(_failure(operation, content))
-    state = content["state"]
     return Result(
         operation=operation,
         changes=content["changes"],
-        kinds=content["kinds"],
         steps=content["steps"],
         outputs=content["outputs"],
-        resources=state.get("resources", []),
-        pending=state.get("pending", []),
+        resources=content["resources"],
         diagnostics=content["diagnostics"],
         violations=content["violations"],
         seconds=content["seconds"],

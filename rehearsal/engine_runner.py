@@ -17,7 +17,6 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,16 +161,13 @@ def _log(path: Path) -> Callable[[str], None]:
     return write
 
 
-def _state(stack: auto.Stack) -> dict[str, Any]:
-    """What the engine's state holds: resources, and operations that never ended."""
+def _resources(stack: auto.Stack) -> list[dict[str, str]]:
+    """What the engine's state holds."""
     deployment = stack.export_stack().deployment or {}
-    return {
-        "resources": [
-            {"urn": row["urn"], "type": row["type"], "id": row.get("id", "")}
-            for row in deployment.get("resources") or []
-        ],
-        "pending": [row["resource"]["urn"] for row in deployment.get("pending_operations") or []],
-    }
+    return [
+        {"urn": row["urn"], "type": row["type"], "id": row.get("id", "")}
+        for row in deployment.get("resources") or []
+    ]
 
 
 def main() -> int:
@@ -196,7 +192,7 @@ def main() -> int:
     watcher = Watcher(arguments.operation)
     done = threading.Event()
     threading.Thread(target=_ticking, args=(watcher, done), daemon=True).start()
-    content: dict[str, Any] = {"ok": False, "outputs": {}, "state": {}, "error": ""}
+    content: dict[str, Any] = {"ok": False, "outputs": {}, "resources": [], "error": ""}
     try:
         stack = auto.create_or_select_stack(
             stack_name=arguments.stack,
@@ -208,7 +204,7 @@ def main() -> int:
             stack.cancel()
         _set_secrets(stack, arguments.secrets)
         content["outputs"] = _run(stack, arguments.operation, watcher, arguments)
-        content["state"] = _state(stack)
+        content["resources"] = _resources(stack)
         content["ok"] = True
     except CommandError as error:
         content["error"] = "\n".join(str(error).strip().splitlines()[-ERROR_LINES:])
@@ -218,7 +214,6 @@ def main() -> int:
     content |= {
         "changes": watcher.changes,
         "steps": watcher.steps,
-        "kinds": Counter(step["type"] for step in watcher.steps),
         "diagnostics": watcher.diagnostics,
         "violations": watcher.violations,
         "seconds": time.monotonic() - watcher.started,

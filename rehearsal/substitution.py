@@ -31,9 +31,9 @@ RESERVATIONS = "capacityReservationSelectorTerms"
 WAIT_FOR_WEIGHTS = "wait-for-weights"  # the init container of components/manifests/ray_pods.py
 WAITS = ("pulumi.com/waitFor", "pulumi.com/timeoutSeconds")
 GPUS = "Ray asks for the GPUs of a replica in one bundle with one CPU"
-# For a few full contexts of the tiny model. The least that vLLM's variable for the CPU can say is 1 GiB, and four engines
-# run beside each other while a model moves to new pods.
-KV_BYTES = 256 << 20
+# Sixty-four full contexts of the tiny model, at 512 bytes a token. vLLM's variable for the CPU would win over this, and
+# says 1 GiB at least; four engines run beside each other while a model moves to new pods.
+KV_BYTES = 64 << 20
 # What a scenario may shorten by one factor: times that only make people wait. Shorter ones than this stay.
 TIME_FACTOR = 0.2
 LONG_SECONDS = 60

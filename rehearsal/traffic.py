@@ -43,6 +43,7 @@ END = b"[DONE]"
 LONG_EVERY = 8  # an even number: these are streams
 BURST = 4  # streams: those that take the fewest connections put two on each of two replicas
 GOOD = 200
+HEARD_SECONDS = 0.1  # pieces of an answer that come closer together are noted once
 
 
 @dataclass
@@ -59,6 +60,12 @@ class Request:
     ended: float = 0.0
     result: str = ""
     why: str = ""
+    heard: list[float] = field(default_factory=list)  # when pieces of a good answer came
+
+    def hear(self, now: float) -> None:
+        """Note that a piece of the answer came."""
+        if not self.heard or now - self.heard[-1] >= HEARD_SECONDS:
+            self.heard.append(now)
 
 
 @dataclass(frozen=True)
@@ -94,7 +101,12 @@ def body(target: Target, tokens: int, *, stream: bool) -> dict[str, Any]:
 
 
 def ask(
-    request: Request, target: Target, address: str, port: int = PORT, begun: Callable[[], None] = lambda: None
+    request: Request,
+    target: Target,
+    address: str,
+    port: int = PORT,
+    begun: Callable[[], None] = lambda: None,
+    now: Callable[[], float] = time.monotonic,
 ) -> None:
     """Send one request to an address and note what became of it; `begun` is called when its answer begins.
 
@@ -113,7 +125,7 @@ def ask(
         answer = connection.getresponse()
         request.status = answer.status
         begun()
-        _take(request, answer)
+        _take(request, answer, now)
     except (OSError, http.client.HTTPException) as error:
         request.result = CUT if request.status == GOOD else REFUSED
         request.why = f"{type(error).__name__}: {error}"
@@ -121,12 +133,14 @@ def ask(
         connection.close()
 
 
-def _take(request: Request, answer: http.client.HTTPResponse) -> None:
+def _take(request: Request, answer: http.client.HTTPResponse, now: Callable[[], float]) -> None:
     """Read to the end. An answer without its length and end (`[DONE]`, whole JSON) was cut."""
     content = b""
     while piece := answer.read1(65536):
         content += piece
         request.bytes = len(content)
+        if request.status == GOOD:
+            request.hear(now())
     if request.status != GOOD:
         request.result, request.why = (
             REFUSED,
@@ -170,7 +184,7 @@ class Traffic:
             with self._lock:
                 addresses = self.services.addresses(namespace, name)
             if addresses:
-                ask(request, self.target, addresses[0], self.port, begun=lambda: self._keep(request))
+                ask(request, self.target, addresses[0], self.port, lambda: self._keep(request), self._now)
             else:
                 request.result, request.why = REFUSED, "no endpoint of the Service is ready"
         except RehearsalError as error:
@@ -222,16 +236,29 @@ def _words(requests: Iterable[Request]) -> str:
 
 
 def summary(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Counts, the longest time between two successes (or from the beginning to the first), and why others failed."""
-    ends = sorted([0.0, *(row["ended"] for row in rows if row["result"] == FINISHED)])
-    pauses = [later - earlier for earlier, later in itertools.pairwise(ends)]
+    """Counts, the longest pause, and why others failed."""
     failed = [row for row in rows if row["result"] != FINISHED]
     return {
         **{kind: sum(row["result"] == kind for row in rows) for kind in (FINISHED, CUT, REFUSED)},
-        "longest_pause": round(max(pauses, default=0.0), 2),
+        "longest_pause": round(longest_pause(rows), 2),
         "streams": sum(bool(row["stream"]) for row in rows),
         "why": [f"{row['began']} s, {row['address']}: {row['result']}: {row['why']}" for row in failed][:20],
     }
+
+
+def longest_pause(rows: list[Mapping[str, Any]]) -> float:
+    """Seconds, the longest in which somebody waited and nobody got a piece of an answer.
+
+    Who was refused has waited too: an outage lasts from the first request that met it to the next piece of an answer.
+    """
+    ends = [row["ended"] for row in rows]
+    heard = sorted({0.0, max(ends, default=0.0), *(moment for row in rows for moment in row["heard"])})
+    longest = 0.0
+    for earlier, later in itertools.pairwise(heard):
+        if later - earlier > longest:
+            waited = [row["began"] for row in rows if row["began"] < later and row["ended"] > earlier]
+            longest = max(longest, later - max(earlier, min(waited, default=later)))
+    return longest
 
 
 def rows(log: Path) -> list[dict[str, Any]]:

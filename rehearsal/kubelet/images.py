@@ -38,7 +38,6 @@ RAY = Local(
     # The same image also downloads weights in a Job, for which there is no internet here.
     labels={"ray.io/node-type": None},
     variables={
-        "VLLM_CPU_KVCACHE_SPACE": "1",  # gigabytes; vLLM takes half of the machine's memory for each engine otherwise
         "HF_HUB_OFFLINE": "1",  # there is no internet: a look-up only waits
         "RAY_USAGE_STATS_ENABLED": "0",  # the same
         "RAY_AUTH_MODE": "disabled",  # Ray 2.60 wants a token by default, and KubeRay 1.5.0 gives none

@@ -253,7 +253,7 @@ def test_traffic_keeps_one_line_per_request_and_ends_by_itself(tmp_path: Path) -
 def test_a_burst_is_seen_under_way_until_its_streams_end(tmp_path: Path) -> None:
     """The log tells twice of each: when its answer begins and when it ends; the summary counts only what has ended."""
     log = tmp_path / "requests.jsonl"
-    row = {"stream": True, "began": 1.0, "ended": 0.0, "address": "a", "why": "", "result": ""}
+    row = {"stream": True, "began": 1.0, "ended": 0.0, "address": "a", "why": "", "result": "", "heard": []}
     lines = [{**row, "number": number} for number in (-2, -1, 0)]
     lines.append({**row, "number": -2, "ended": 3.0, "result": "finished"})
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -288,14 +288,21 @@ def test_a_burst_is_sent_when_its_file_appears(
     assert not burst.exists()
 
 
-def test_longest_pause_is_between_successes() -> None:
-    """A failed answer ends no pause, and the time to the first success counts."""
-    rows = [
-        {"began": 0, "ended": ended, "result": result, "stream": False, "address": "a", "why": ""}
-        for ended, result in ((1.0, "finished"), (3.0, "cut"), (7.5, "finished"), (8.0, "finished"))
-    ]
-    assert traffic.summary(rows)["longest_pause"] == 6.5
-    assert traffic.summary(rows[2:])["longest_pause"] == 7.5
+@pytest.mark.parametrize(
+    ("rows", "pause"),
+    [
+        pytest.param([], 0.0, id="nobody asked"),
+        pytest.param([(0.0, 1.0, [1.0]), (9.0, 9.5, [9.5])], 1.0, id="nobody waited in between"),
+        pytest.param([(0.0, 9.0, [1.0, 2.0, 8.5, 9.0])], 6.5, id="a stream stood still"),
+        pytest.param([(0.0, 9.0, [1.0, 8.5, 9.0]), (2.0, 4.0, [3.0, 4.0])], 4.5, id="somebody else was served"),
+        pytest.param([(1.0, 1.0, []), (3.0, 3.0, []), (5.0, 6.0, [6.0])], 5.0, id="refused at once, twice"),
+        pytest.param([(1.0, 2.0, [2.0]), (3.0, 10.0, [])], 7.0, id="cut, and nothing after it"),
+    ],
+)
+def test_a_pause_is_while_somebody_waits(rows: list[tuple[float, float, list[float]]], pause: float) -> None:
+    """From the first that waits to the next piece of anybody's answer; a failed answer ends none."""
+    kept = [{"began": began, "ended": ended, "heard": heard} for began, ended, heard in rows]
+    assert traffic.longest_pause(kept) == pause
 
 
 def test_points_are_the_same_each_time_and_inside_the_run() -> None:
@@ -310,7 +317,7 @@ def test_points_are_the_same_each_time_and_inside_the_run() -> None:
 
 def _result(*names: tuple[str, str]) -> Result:
     steps = [{"operation": "delete", "type": kind, "urn": f"urn::{name}"} for kind, name in names]
-    return Result("destroy", {}, {}, steps, {}, [], [], [], [], 1.0)
+    return Result("destroy", {}, steps, {}, [], [], [], 1.0)
 
 
 RIGHT = (

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from preview.build import Preview
+from rehearsal.kubelet import images
 from rehearsal.substitution import (
     Substitution,
     _transformed,
@@ -181,3 +182,8 @@ def test_reservations_are_left_out_of_node_classes() -> None:
 
     assert without_reservations(manifest) == {"metadata": {"name": "p4d"}, "spec": {"role": "r"}}
     assert without_reservations({"spec": {"role": "r"}}) is None
+
+
+def test_no_variable_of_the_image_wins_over_the_size_of_the_cache() -> None:
+    """vLLM's CPU platform takes its variable before `kv_cache_memory_bytes`: 1 GiB for each engine instead of 64 MiB."""
+    assert "VLLM_CPU_KVCACHE_SPACE" not in images.RAY.variables
