@@ -45,6 +45,8 @@ BUSY_STATUS = 3
 TEND_SECONDS = 1.0
 RESTARTS = 3  # of an operator, before it counts as broken
 STEADY_SECONDS = 60.0  # how long it must run for that to be counted anew
+# Go lets a heap double before it collects; at half of that the API server and Karpenter keep 400 MB less.
+GARBAGE = {"GOGC": "50"}
 NO_PROXY_WORDS = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
@@ -147,7 +149,7 @@ class Keeper:
 
     def _start(self, part: Part) -> None:
         env = {word: value for word, value in os.environ.items() if word.lower() not in NO_PROXY_WORDS}
-        env |= part.env(self.places)
+        env = {**GARBAGE, **env, **part.env(self.places)}
         self.running[part.name] = start(part.command(self.places), self.places.log(part.name), env)
         self._note()
 

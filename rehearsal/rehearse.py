@@ -2,7 +2,7 @@
 
     python -m rehearsal.rehearse --stack prod --report rehearsal.json --only 1,2,13
 
-The report is written anew after each scenario. Exit code 0 when all passed, 1 when one did not, 130 when interrupted. A
+Stages on which no model answers are played beside each other. The report is written anew after each scenario. Exit code 0 when all passed, 1 when one did not, 130 when interrupted. A
 stage on which a scenario failed keeps its state and logs, and the output says where.
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from rehearsal import side_by_side
 from rehearsal.aws.table import what_stood_in
 from rehearsal.errors import RehearsalError
 from rehearsal.memory import Peak
@@ -39,6 +40,7 @@ from tools import terminal
 from tools.table import ToolsError
 
 FOLDER = "rehearse"
+KINDS = (GIVEN, SMALL, OPERATORS, LIVE)
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "llm-platform"
 GPUS_OF_LIVE = 1
@@ -79,15 +81,18 @@ class Rehearsal:
     folder: Path
     attempts: int = 1
     model: str = ""
+    only: str = ""
+    # The one kind of stage that this process plays, beside others; nothing for all.
+    stage: str = ""
     # Why a kind of stage cannot be real here; nothing, or no key, for one that can.
     why_not: dict[str, str] = field(default_factory=dict)
     stages: dict[str, Stage] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     failed_at: set[str] = field(default_factory=set)
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def of(cls, stack: str, only: str, attempts: int = 1) -> Rehearsal:
+    def of(cls, stack: str, only: str, attempts: int = 1, stage: str = "") -> Rehearsal:
         """A run for a stack of this checkout. Raises RehearsalError for one that makes no cluster."""
         scenarios = chosen(only)
         platform = platform_of(read(ROOT / f"Pulumi.{stack}.yaml").content, PROJECT)
@@ -99,11 +104,37 @@ class Rehearsal:
         model = live_model(platform)
         small = platform_of(read(ROOT / f"Pulumi.{SMALL_STACK}.yaml").content, PROJECT)
         why_not = {LIVE: choose(platform, (model,)).why, OPERATORS: choose(small, ()).why}
-        return cls(stack, scenarios, state_root() / FOLDER / stack, attempts, model, why_not)
+        folder = state_root() / FOLDER / stack
+        made = cls(stack, scenarios, folder, attempts, model, only, stage, why_not)
+        made.scenarios = [row for row in scenarios if stage in ("", made.kind_of(row))]
+        return made
 
     def kind_of(self, scenario: Scenario) -> str:
         """On which stage a scenario is played here."""
         return GIVEN if self.why_not.get(scenario.stage) and scenario.or_simulated else scenario.stage
+
+    def parts(self) -> list[side_by_side.Part]:
+        """The kinds of stages that are played beside each other, after the rest; nothing for a single one."""
+        kinds = dict.fromkeys(map(self.kind_of, self.scenarios))
+        beside = [kind for kind in kinds if kind != LIVE and not self.why_not.get(kind)]
+        return [self._part(kind) for kind in beside] if len(beside) > 1 else []
+
+    def _part(self, kind: str) -> side_by_side.Part:
+        report = self.folder / f"{kind}.json"
+        arguments = ["--stack", self.stack, "--only", self.only, "--attempts", str(self.attempts)]
+        return side_by_side.Part(kind, (*arguments, "--stage", kind, "--report", str(report)), report)
+
+    def take(self, part: side_by_side.Part, code: int | None) -> int:
+        """Take over what a part has reported; how many rows are new. One that ended early has not passed."""
+        seen, before = part.seen(), len(self.rows)
+        self.rows |= {row["name"]: row for row in seen.get("scenarios", ())}
+        self.failed_at |= set(seen.get("kept", ()))
+        if code is not None:
+            for scenario in self.scenarios:
+                if self.kind_of(scenario) == part.kind and scenario.title not in self.rows:
+                    outcome = Outcome(error=f"Its process ended with code {code} before this was played.")
+                    self.rows[scenario.title] = outcome.as_dict(scenario.title, scenario.expected, 0.0)
+        return len(self.rows) - before
 
     def stage_of(self, kind: str) -> Stage:
         """The stage of a kind; another one is ended first, so that there is one control plane at a time."""
@@ -137,13 +168,13 @@ class Rehearsal:
             earlier.append(row["seen"])
         if earlier:
             row["failedBefore"] = earlier
-        self.rows.append(row)
+        self.rows[scenario.title] = row
         return row
 
     def _attempt(self, scenario: Scenario) -> dict[str, Any]:
         """Play it once; whatever goes wrong in it is its outcome."""
         outcome, started, kind = Outcome(), time.monotonic(), self.kind_of(scenario)
-        name = f"{scenario.number} {scenario.name}"
+        name = scenario.title
         say(f"scenario {name} ({kind})")
         if why := self.why_not.get(kind):
             outcome.error = f"Not played: {why}."
@@ -183,11 +214,15 @@ class Rehearsal:
             stage.folder.rename(kept)
         return str(kept)
 
+    def played(self) -> list[dict[str, Any]]:
+        """The rows until now, in playing order."""
+        return [self.rows[row.title] for row in self.scenarios if row.title in self.rows]
+
     def report(self, peak: Peak) -> dict[str, Any]:
         """Everything that was seen until now."""
         return {
             "stack": self.stack,
-            "scenarios": self.rows,
+            "scenarios": self.played(),
             "seconds": round(time.monotonic() - self.started, 1),
             "peakMemoryGiB": round(peak.gib, 2),
             "stoodIn": self.stood_in(),
@@ -258,23 +293,39 @@ def show(row: dict[str, Any]) -> None:
 
 def run(rehearsal: Rehearsal, report: Path | None, console: Console) -> bool:
     """Play all; whether all passed. The report is there after each."""
-    for sentence in rehearsal.stood_in():
-        say(f"* {sentence}")
-    with Peak(str(rehearsal.folder)) as peak:
-        try:
-            for scenario in rehearsal.scenarios:
-                show(rehearsal.play(scenario))
-                _write(report, rehearsal.report(peak))
-        finally:
-            for kind in list(rehearsal.stages):
-                rehearsal.end(kind)
+    if not rehearsal.stage:
+        for sentence in rehearsal.stood_in():
+            say(f"* {sentence}")
+    peak = Peak(str(rehearsal.folder))
+    with contextlib.nullcontext() if rehearsal.stage else peak:
+        _play_all(rehearsal, lambda: _write(report, rehearsal.report(peak)))
     content = rehearsal.report(peak)
     _write(report, content)
-    console.print(table_of(rehearsal.rows))
+    console.print(table_of(content["scenarios"]))
     console.print(f"{content['seconds']:.0f} s, at most {peak.gib:.1f} GiB of memory.")
     for place in content["kept"]:
         console.print(f"State and logs of a failed scenario: {place}")
-    return all(row["passed"] for row in rehearsal.rows)
+    return all(row["passed"] for row in content["scenarios"])
+
+
+def _play_all(rehearsal: Rehearsal, write: Callable[[], None]) -> None:
+    """First what needs both cores, one after the other, then the rest side by side."""
+    parts = [] if rehearsal.stage else rehearsal.parts()
+    later = {part.kind for part in parts}
+    try:
+        for scenario in rehearsal.scenarios:
+            if rehearsal.kind_of(scenario) not in later:
+                show(rehearsal.play(scenario))
+                write()
+    finally:
+        for kind in list(rehearsal.stages):
+            rehearsal.end(kind)
+
+    def take(part: side_by_side.Part, code: int | None) -> None:
+        if rehearsal.take(part, code):
+            write()
+
+    side_by_side.play(parts, take)
 
 
 def _write(path: Path | None, content: dict[str, Any]) -> None:
@@ -300,12 +351,13 @@ def main(argv: list[str] | None = None, runner: Callable[..., bool] = run) -> in
     parser.add_argument(
         "--attempts", type=int, default=1, help="of a scenario, each on a fresh stage; 1 by default"
     )
+    parser.add_argument("--stage", default="", choices=KINDS, help="play only what is played on this stage")
     arguments = parser.parse_args(argv)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     try:
-        rehearsal = Rehearsal.of(arguments.stack, arguments.only, arguments.attempts)
-        with locked(rehearsal.folder.parent, rehearsal.stack):
+        rehearsal = Rehearsal.of(arguments.stack, arguments.only, arguments.attempts, arguments.stage)
+        with locked(rehearsal.folder.parent, f"{rehearsal.stack}{arguments.stage and '-'}{arguments.stage}"):
             good = runner(rehearsal, arguments.report, Console())
     except (RehearsalError, ToolsError) as error:
         say(str(error))

@@ -45,6 +45,11 @@ class Scenario:
     # Where nothing can run for real, the simulated stage shows most of it; the report says so.
     or_simulated: bool = False
 
+    @property
+    def title(self) -> str:
+        """Number and name, as in reports and folders; the number alone may stand for two halves."""
+        return f"{self.number} {self.name}"
+
 
 # In the order in which they are played: what needs the stack up before what takes it down; the spot loss before the
 # limits and the revision, which leave spare nodes for a while, so that no replacement would be launched.

@@ -294,7 +294,9 @@ def test_a_burst_is_sent_when_its_file_appears(
         pytest.param([], 0.0, id="nobody asked"),
         pytest.param([(0.0, 1.0, [1.0]), (9.0, 9.5, [9.5])], 1.0, id="nobody waited in between"),
         pytest.param([(0.0, 9.0, [1.0, 2.0, 8.5, 9.0])], 6.5, id="a stream stood still"),
-        pytest.param([(0.0, 9.0, [1.0, 8.5, 9.0]), (2.0, 4.0, [3.0, 4.0])], 4.5, id="somebody else was served"),
+        pytest.param(
+            [(0.0, 9.0, [1.0, 8.5, 9.0]), (2.0, 4.0, [3.0, 4.0])], 4.5, id="somebody else was served"
+        ),
         pytest.param([(1.0, 1.0, []), (3.0, 3.0, []), (5.0, 6.0, [6.0])], 5.0, id="refused at once, twice"),
         pytest.param([(1.0, 2.0, [2.0]), (3.0, 10.0, [])], 7.0, id="cut, and nothing after it"),
     ],

@@ -185,5 +185,5 @@ def test_reservations_are_left_out_of_node_classes() -> None:
 
 
 def test_no_variable_of_the_image_wins_over_the_size_of_the_cache() -> None:
-    """vLLM's CPU platform takes its variable before `kv_cache_memory_bytes`: 1 GiB for each engine instead of 64 MiB."""
+    """The CPU platform of vLLM takes its variable first: 1 GiB for each engine instead of 64 MiB."""
     assert "VLLM_CPU_KVCACHE_SPACE" not in images.RAY.variables
