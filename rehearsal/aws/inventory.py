@@ -49,11 +49,24 @@ LISTS: dict[str, Call] = {
     ),
 }
 
+# What has a name only within something else: a list of the owners, and one of each owner's. The id is `owner:name`.
+WITHIN: dict[str, tuple[Call, Call]] = {
+    "node group": (
+        LISTS["EKS cluster"],
+        Call("eks.list_nodegroups", {"clusterName": "{owner}"}, "nodegroups"),
+    ),
+    "role policy": (LISTS["role"], Call("iam.list_role_policies", {"RoleName": "{owner}"}, "PolicyNames")),
+}
+
 
 def existing(cloud: Cloud) -> Iterator[tuple[str, str]]:
     """Kind and name of everything in the account, and of what the stand-in keeps."""
     for kind, call in LISTS.items():
         for name in cloud.call(call, {}) or ():
             yield kind, str(name)
+    for kind, (owners, call) in WITHIN.items():
+        for owner in cloud.call(owners, {}) or ():
+            for name in cloud.call(call, {"owner": owner}) or ():
+                yield kind, f"{owner}:{name}"
     for note in cloud.held.all():
         yield f"kept {note['type']}", str(note["id"])

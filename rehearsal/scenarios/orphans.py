@@ -6,6 +6,7 @@ AWS resources with a name of their own would be met again by the next run; those
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,8 @@ TOKENS = {
     "event rule": "aws:cloudwatch/eventRule:EventRule",
     "log group": "aws:cloudwatch/logGroup:LogGroup",
     "EKS cluster": "aws:eks/cluster:Cluster",
+    "node group": "aws:eks/nodeGroup:NodeGroup",
+    "role policy": "aws:iam/rolePolicy:RolePolicy",
     "replication group": "aws:elasticache/replicationGroup:ReplicationGroup",
 }
 INGRESS, EGRESS = (f"aws:vpc/securityGroup{way}Rule:SecurityGroup{way}Rule" for way in ("Ingress", "Egress"))
@@ -172,12 +175,13 @@ def _delete_in_aws(stage: Stage) -> None:
 
 
 def inputs_of(row: Row, identity: str) -> dict[str, str]:
-    """The inputs of what is only known by its id: that one where it is an input itself, and the rest to be read.
+    """The inputs of what is only known by its id: those that the id is made of, and the rest to be read.
 
     The deletion needs some of them, as a gateway's VPC.
     """
-    own = row.identity.strip("{}") if isinstance(row.identity, str) else ""
-    return dict.fromkeys(row.reads, "") | ({own: identity} if own.isidentifier() else {})
+    template = row.identity if isinstance(row.identity, str) else ""
+    made_of = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template)), identity)
+    return dict.fromkeys(row.reads, "") | (made_of.groupdict() if made_of else {})
 
 
 def _token(kind: str) -> str:

@@ -411,11 +411,14 @@ def test_memory_of_a_tree_is_seen() -> None:
 
 
 def test_what_is_known_by_its_name_only_is_deleted_by_it() -> None:
-    """A log group's name is an input of its deletion; a gateway's VPC has to be read."""
-    group, gateway = (ROWS[orphans.TOKENS[kind]] for kind in ("log group", "internet gateway"))
+    """A log group's name is an input of its deletion, a node group's id holds two; a gateway's VPC has to be read."""
+    kinds = ("log group", "internet gateway", "node group")
+    group, gateway, nodes = (ROWS[orphans.TOKENS[kind]] for kind in kinds)
 
     assert orphans.inputs_of(group, "/aws/eks/x/cluster")["name"] == "/aws/eks/x/cluster"
     assert set(orphans.inputs_of(gateway, "igw-1").values()) == {""}
+    inputs = orphans.inputs_of(nodes, "llm-dev:cluster-system-1")
+    assert (inputs["clusterName"], inputs["nodeGroupName"]) == ("llm-dev", "cluster-system-1")
 
 
 def test_some_streams_last_while_others_come_and_go() -> None:

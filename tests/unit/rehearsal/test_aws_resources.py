@@ -14,6 +14,7 @@ from rehearsal.aws.resources import Resources
 from rehearsal.aws.row import Call
 from rehearsal.aws.server import Aws
 from rehearsal.aws.table import ROWS
+from rehearsal.scenarios import orphans
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +182,33 @@ def test_a_cluster_stands_in_its_subnets(made: Made) -> None:
     for identity in (cluster, subnet, vpc, role):
         made.delete(identity)
     assert list(inventory.existing(made.resources.cloud)) == []
+
+
+def test_what_has_a_name_within_another_is_found_and_deleted_by_its_id(made: Made) -> None:
+    """A node group and a role's own policy, of which a killed engine knows nothing, are in no list of the account."""
+    vpc = made.make("Vpc", cidrBlock="10.5.0.0/16")
+    subnet = made.make("Subnet", vpcId=vpc, cidrBlock="10.5.0.0/24", availabilityZone="us-west-2a")
+    role = made.make("Role", assumeRolePolicy=TRUST)
+    arn = made.all[role][2]["arn"]
+    cluster = made.make("Cluster", name="lost", roleArn=arn, vpcConfig={"subnetIds": [subnet]})
+    sizes = {"desiredSize": 2, "minSize": 2, "maxSize": 2}
+    nodes = made.make(
+        "NodeGroup", clusterName="lost", nodeRoleArn=arn, subnetIds=[subnet], scalingConfig=sizes
+    )
+    policy = made.make("RolePolicy", role=role, policy=POLICY)
+    assert made.refuses(cluster) == f"it has the node groups {nodes.partition(':')[2]}"
+
+    resources = made.resources
+    found = {name: kind for kind, name in inventory.existing(resources.cloud) if kind in inventory.WITHIN}
+    assert found == {nodes: "node group", policy: "role policy"}
+    for name, kind in found.items():
+        row = ROWS[orphans.TOKENS[kind]]
+        seen = resources.read(row, name, orphans.inputs_of(row, name), {})
+        assert seen
+        resources.delete(row, name, seen[1])
+    for identity in (cluster, subnet, vpc, role):
+        made.delete(identity)
+    assert list(inventory.existing(resources.cloud)) == []
 
 
 def test_a_change_by_hand_is_seen_and_healed(made: Made) -> None:
