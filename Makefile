@@ -38,10 +38,10 @@ preview: $(VENV)/.runtime ## what `pulumi up` would make of STACK (prod)
 SERVERS := slow or server or engine
 SLOW := $(SERVERS) or serving_real
 
-# Servers wait more than they work, so two files run beside each other; vLLM takes both cores, and its tests measure time.
+# Servers wait more than they work, so two files run beside each other; vLLM takes both cores, and some tests measure time.
 test: test-fast ## every tier whose real parts are here; says why another is skipped
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations 12 -m "($(SERVERS)) and not serving_real and not long"
-	@$(BIN)/python -m pytest -m "serving_real and not long"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations 12 -m "($(SERVERS)) and not (serving_real or alone or long)"
+	@$(BIN)/python -m pytest -m "(serving_real or alone) and not long"
 
 test-long: $(VENV)/.dev ## cases too long for every run: the AWS half of prod and multinode under the real engine
 	@$(BIN)/python -m pytest -m long

@@ -25,7 +25,7 @@ TAIL_LINES = 25
 STOP_SECONDS = 5.0
 
 
-def die_with_parent() -> Callable[[], None] | None:
+def die_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
     """A hook for Popen's `preexec_fn` that ties the child's life to this thread; None where there is no such call."""
     if sys.platform != "linux":
         return None
@@ -33,7 +33,7 @@ def die_with_parent() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def hook() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, by)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -2,8 +2,9 @@
 
     python -m rehearsal.rehearse --stack prod --report rehearsal.json --only 1,2,13
 
-Stages on which no model answers are played beside each other. The report is written anew after each scenario. Exit code 0 when all passed, 1 when one did not, 130 when interrupted. A
-stage on which a scenario failed keeps its state and logs, and the output says where.
+Stages on which no model answers are played beside each other. The report is written anew after each scenario. Exit code
+0 when all passed, 1 when one did not, 130 when interrupted. A stage on which a scenario failed keeps its state and logs,
+and the output says where.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ class Rehearsal:
     stages: dict[str, Stage] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     failed_at: set[str] = field(default_factory=set)
+    # What went wrong beside the scenarios.
+    broken: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
 
     @classmethod
@@ -107,11 +110,18 @@ class Rehearsal:
         folder = state_root() / FOLDER / stack
         made = cls(stack, scenarios, folder, attempts, model, only, stage, why_not)
         made.scenarios = [row for row in scenarios if stage in ("", made.kind_of(row))]
+        if not made.scenarios:
+            raise RehearsalError(f"None of the scenarios {only} is played on the stage {stage}.")
         return made
 
     def kind_of(self, scenario: Scenario) -> str:
         """On which stage a scenario is played here."""
         return GIVEN if self.why_not.get(scenario.stage) and scenario.or_simulated else scenario.stage
+
+    def own(self) -> list[str]:
+        """The kinds of stages that this process plays itself."""
+        others = {part.kind for part in self.parts()}
+        return sorted({*map(self.kind_of, self.scenarios)} - others)
 
     def parts(self) -> list[side_by_side.Part]:
         """The kinds of stages that are played beside each other, after the rest; nothing for a single one."""
@@ -127,17 +137,21 @@ class Rehearsal:
     def take(self, part: side_by_side.Part, code: int | None) -> int:
         """Take over what a part has reported; how many rows are new. One that ended early has not passed."""
         seen, before = part.seen(), len(self.rows)
-        self.rows |= {row["name"]: row for row in seen.get("scenarios", ())}
         self.failed_at |= set(seen.get("kept", ()))
+        rows = {row["name"]: row for row in seen.get("scenarios", ())}
+        mine = [row for row in self.scenarios if self.kind_of(row) == part.kind]
+        self.rows |= {row.title: rows[row.title] for row in mine if row.title in rows}
         if code is not None:
-            for scenario in self.scenarios:
-                if self.kind_of(scenario) == part.kind and scenario.title not in self.rows:
-                    outcome = Outcome(error=f"Its process ended with code {code} before this was played.")
+            for scenario in mine:
+                if scenario.title not in rows:
+                    outcome = Outcome(error=f"Its process ended with code {code} before this was reported.")
                     self.rows[scenario.title] = outcome.as_dict(scenario.title, scenario.expected, 0.0)
+            if code and all(row["passed"] for row in rows.values()):
+                self.broken.append(f"The process of the stage {part.kind} ended with code {code}.")
         return len(self.rows) - before
 
     def stage_of(self, kind: str) -> Stage:
-        """The stage of a kind; another one is ended first, so that there is one control plane at a time."""
+        """The stage of a kind; another one is ended first, so that this process has one control plane at a time."""
         for other in [name for name in self.stages if name != kind]:
             self.end(other)
         if kind not in self.stages:
@@ -305,16 +319,17 @@ def run(rehearsal: Rehearsal, report: Path | None, console: Console) -> bool:
     console.print(f"{content['seconds']:.0f} s, at most {peak.gib:.1f} GiB of memory.")
     for place in content["kept"]:
         console.print(f"State and logs of a failed scenario: {place}")
-    return all(row["passed"] for row in content["scenarios"])
+    for sentence in rehearsal.broken:
+        console.print(sentence)
+    return all(row["passed"] for row in content["scenarios"]) and not rehearsal.broken
 
 
 def _play_all(rehearsal: Rehearsal, write: Callable[[], None]) -> None:
     """First what needs both cores, one after the other, then the rest side by side."""
-    parts = [] if rehearsal.stage else rehearsal.parts()
-    later = {part.kind for part in parts}
+    own = rehearsal.own()
     try:
         for scenario in rehearsal.scenarios:
-            if rehearsal.kind_of(scenario) not in later:
+            if rehearsal.kind_of(scenario) in own:
                 show(rehearsal.play(scenario))
                 write()
     finally:
@@ -325,7 +340,7 @@ def _play_all(rehearsal: Rehearsal, write: Callable[[], None]) -> None:
         if rehearsal.take(part, code):
             write()
 
-    side_by_side.play(parts, take)
+    side_by_side.play(rehearsal.parts(), take)
 
 
 def _write(path: Path | None, content: dict[str, Any]) -> None:
@@ -357,7 +372,9 @@ def main(argv: list[str] | None = None, runner: Callable[..., bool] = run) -> in
         signal.signal(number, _terminated)
     try:
         rehearsal = Rehearsal.of(arguments.stack, arguments.only, arguments.attempts, arguments.stage)
-        with locked(rehearsal.folder.parent, f"{rehearsal.stack}{arguments.stage and '-'}{arguments.stage}"):
+        with contextlib.ExitStack() as locks:
+            for kind in rehearsal.own():
+                locks.enter_context(locked(rehearsal.folder, kind, f"{rehearsal.stack}'s stage"))
             good = runner(rehearsal, arguments.report, Console())
     except (RehearsalError, ToolsError) as error:
         say(str(error))

@@ -14,7 +14,6 @@ import re
 import shutil
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,6 @@ from components.settings import stack_file
 from components.settings.problems import SettingsError
 from rehearsal import charts, crd_install, keeper, leftovers, session_plan, stack_copy
 from rehearsal.api import Api
-from rehearsal.aws import inventory
 from rehearsal.aws.cloud import Cloud, Held
 from rehearsal.aws.server import attached
 from rehearsal.control_plane import ROOT, ControlPlane
@@ -64,14 +62,14 @@ def state_root() -> Path:
 
 
 @contextlib.contextmanager
-def locked(root: Path, stack: str) -> Iterator[None]:
-    """Keep other commands on a stack below `root` out. Raises RehearsalError when one is at work."""
+def locked(root: Path, name: str, what: str = "the stack") -> Iterator[None]:
+    """Keep other commands on a stack, or on a part of one, below `root` out. Raises RehearsalError when one is at work."""
     root.mkdir(parents=True, exist_ok=True)
-    with (root / f".{stack}.lock").open("a") as handle:
+    with (root / f".{name}.lock").open("a") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            message = f"Another rehearsal command is at work on the stack {stack}; wait for it or end it."
+            message = f"Another rehearsal command is at work on {what} {name}; wait for it or end it."
             raise RehearsalError(message) from error
         yield
 
@@ -192,12 +190,6 @@ class Session:
             raise RehearsalError(f"The stack {self.stack} makes no cluster, so it has no AWS account here.")
         endpoint = f"http://{self.plane().address_of('moto')}"
         return Cloud(endpoint, plan.region, Held(self.folder / "aws" / "held"), plan.account)
-
-    def existing(self) -> Counter[str]:
-        """How many of each kind exist in the AWS account; empty for a stack without one."""
-        return (
-            Counter(kind for kind, _ in inventory.existing(self.cloud())) if self.plan.created else Counter()
-        )
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other commands on this stack out. Raises RehearsalError when one is at work."""

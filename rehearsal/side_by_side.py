@@ -6,6 +6,7 @@ Each kind of stage is a process of its own, so that Ctrl-C, a crash and a lost c
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -14,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rehearsal.control_plane import STOP_SECONDS
+from rehearsal.engine import INTERRUPT_SECONDS
 from rehearsal.processes import die_with_parent, stop_all
+from tools import terminal
 
 TOGETHER = 2
 POLL_SECONDS = 1.0
-# The engine ends its running steps and saves its state before its process goes.
-END_SECONDS = 90.0
+# The engine ends its running steps and saves its state, then the control plane is asked to end, and then killed.
+END_SECONDS = INTERRUPT_SECONDS + 2 * STOP_SECONDS + 10
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Part:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # its table; the whole one comes at the end
             start_new_session=True,
-            preexec_fn=die_with_parent(),  # noqa: PLW1509 - one system call, no lock is taken
+            preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - one system call, no lock is taken
         )
 
     def seen(self) -> dict[str, Any]:
@@ -61,4 +65,8 @@ def play(parts: Sequence[Part], take: Callable[[Part, int | None], None]) -> Non
                 if code is not None:
                     del running[part]
     finally:
+        if running:
+            terminal.say(f"ending what runs: {', '.join(part.kind for part in running)}", "rehearse")
         stop_all(list(running.values()), END_SECONDS)
+        for part in running:
+            take(part, None)

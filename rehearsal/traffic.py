@@ -251,8 +251,9 @@ def longest_pause(rows: list[Mapping[str, Any]]) -> float:
 
     Who was refused has waited too: an outage lasts from the first request that met it to the next piece of an answer.
     """
-    ends = [row["ended"] for row in rows]
-    heard = sorted({0.0, max(ends, default=0.0), *(moment for row in rows for moment in row["heard"])})
+    pieces = {moment for row in rows for moment in row["heard"]}
+    pieces |= {row["ended"] for row in rows if row["result"] == FINISHED}
+    heard = sorted({0.0, *pieces, max((row["ended"] for row in rows), default=0.0)})
     longest = 0.0
     for earlier, later in itertools.pairwise(heard):
         if later - earlier > longest:

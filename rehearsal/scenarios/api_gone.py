@@ -10,7 +10,7 @@ from rehearsal.scenarios.stage import Stage
 API_SERVER = "kube-apiserver"
 AFTER = 5  # Kubernetes objects begun before it dies
 # How a client puts it: nobody listens, or the connection ended in the middle of a request.
-GONE = ("refused", "unreachable", "EOF", "reset by peer", "connection lost", "timeout")
+GONE = ("refused", "unreachable", ": EOF", "reset by peer", "connection lost")
 
 
 def api_gone(stage: Stage, outcome: Outcome) -> None:
@@ -24,7 +24,7 @@ def api_gone(stage: Stage, outcome: Outcome) -> None:
     ) as hit:
         words = stage.failure(stage.engine.up)
     outcome.equal("API server killed in the middle", bool(hit), True)
-    told = [line for line in words.splitlines() if any(word in line for word in GONE)]
+    told = [line for line in words.splitlines() if any(word in line for word in GONE) and "https://" in line]
     outcome.at_least("lines of the error that say that it is not reachable", len(told), 1)
     outcome.equal("the error is a traceback", "Traceback" in words, False)
     outcome.saw(f"The error: {(told or [words or '(none)'])[0][:300]}")

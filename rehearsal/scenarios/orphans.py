@@ -168,8 +168,9 @@ def _delete_in_aws(stage: Stage) -> None:
                 continue
             row = ROWS[_token(kind)]
             try:
-                seen = resources.read(row, name, inputs_of(row, name), {})
-                resources.delete(row, name, seen[1] if seen else {})
+                inputs = inputs_of(row, name)
+                seen = resources.read(row, name, inputs, {})
+                resources.delete(row, name, seen[1] if seen else inputs)
             except AwsError:
                 continue  # held by another one; the next round
 
@@ -180,7 +181,7 @@ def inputs_of(row: Row, identity: str) -> dict[str, str]:
     The deletion needs some of them, as a gateway's VPC.
     """
     template = row.identity if isinstance(row.identity, str) else ""
-    made_of = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(template)), identity)
+    made_of = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(template)), identity)
     return dict.fromkeys(row.reads, "") | (made_of.groupdict() if made_of else {})
 
 

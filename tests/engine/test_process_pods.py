@@ -257,6 +257,7 @@ def test_ends_and_restarts(cluster: Cluster) -> None:
         cluster.api.delete(f"{PODS}/{name}", 0)
 
 
+@pytest.mark.alone
 def test_deletion_waits_for_the_grace_and_no_longer(cluster: Cluster) -> None:
     """SIGTERM reaches the first process; who obeys goes at once, who does not is killed when the grace is over."""
     cluster.run("obeys", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done")

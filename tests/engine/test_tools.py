@@ -249,6 +249,7 @@ def test_older_crds_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert crds.ensure().notes == ()
 
 
+@pytest.mark.alone
 @pytest.mark.engine
 def test_second_run_takes_under_a_second() -> None:
     """With everything built, `make tools` is done in a second."""

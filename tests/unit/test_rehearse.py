@@ -217,6 +217,7 @@ def test_a_request_is_finished_cut_or_refused(
     traffic.ask(request, traffic.Target("ns/svc", "m", "secret"), "127.0.0.1", server.server_port)
 
     assert (request.result, bool(request.why)) == (result, result != "finished")
+    assert len(request.heard) == (way != "refused")
     assert server.seen == ["Bearer secret"]  # type: ignore[attr-defined]
 
 
@@ -292,7 +293,7 @@ def test_a_burst_is_sent_when_its_file_appears(
     ("rows", "pause"),
     [
         pytest.param([], 0.0, id="nobody asked"),
-        pytest.param([(0.0, 1.0, [1.0]), (9.0, 9.5, [9.5])], 1.0, id="nobody waited in between"),
+        pytest.param([(0.0, 1.0, [0.96]), (9.0, 9.5, [9.46])], 0.96, id="nobody waited in between"),
         pytest.param([(0.0, 9.0, [1.0, 2.0, 8.5, 9.0])], 6.5, id="a stream stood still"),
         pytest.param(
             [(0.0, 9.0, [1.0, 8.5, 9.0]), (2.0, 4.0, [3.0, 4.0])], 4.5, id="somebody else was served"
@@ -303,7 +304,10 @@ def test_a_burst_is_sent_when_its_file_appears(
 )
 def test_a_pause_is_while_somebody_waits(rows: list[tuple[float, float, list[float]]], pause: float) -> None:
     """From the first that waits to the next piece of anybody's answer; a failed answer ends none."""
-    kept = [{"began": began, "ended": ended, "heard": heard} for began, ended, heard in rows]
+    kept = [
+        {"began": began, "ended": ended, "heard": heard, "result": "finished" if heard else "cut"}
+        for began, ended, heard in rows
+    ]
     assert traffic.longest_pause(kept) == pause
 
 

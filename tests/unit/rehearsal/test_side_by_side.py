@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rehearsal import side_by_side
-from rehearsal.rehearse import Rehearsal
+from rehearsal.rehearse import Rehearsal, main
 from rehearsal.scenarios.outcome import Outcome
 from rehearsal.scenarios.table import LIVE, OPERATORS, SMALL, Scenario, chosen
 from rehearsal.side_by_side import Part
@@ -112,8 +112,9 @@ def test_what_a_part_reported_is_taken_and_what_it_did_not_play_has_failed(tmp_p
     assert [row["name"] for row in rehearsal.played()] == ["1 first", "2 second", "3 third"]
     missed = rehearsal.played()[1]
     assert (missed["passed"], missed["expected"]) == (False, "is played")
-    assert missed["seen"] == "Its process ended with code -9 before this was played."
+    assert missed["seen"] == "Its process ended with code -9 before this was reported."
     assert rehearsal.failed_at == {"/a/folder"}
+    assert rehearsal.broken == ["The process of the stage small ended with code -9."]
 
 
 @pytest.mark.parametrize(
@@ -141,3 +142,29 @@ def test_a_part_plays_the_scenarios_of_its_stage(kind: str, monkeypatch: pytest.
     rehearsal = Rehearsal.of("prod", "", stage=kind)
     assert {row.stage for row in rehearsal.scenarios} == {kind}
     assert 14 in {row.number for row in rehearsal.scenarios}
+
+
+def test_the_arguments_of_a_part_play_its_stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What a part's process is started with is what the command understands; its report goes where it is looked for."""
+    monkeypatch.setattr("rehearsal.rehearse.choose", lambda *_: Able())
+    monkeypatch.setenv("LLMP_REHEARSAL", str(tmp_path))
+    seen: list[tuple[str, set[int], int, Path]] = []
+
+    def runner(played: Rehearsal, report: Path, _console: Any) -> bool:
+        seen.append((played.stage, {row.number for row in played.scenarios}, played.attempts, report))
+        return True
+
+    parts = Rehearsal.of("prod", "3,11,14", attempts=2).parts()
+    assert [main(list(part.arguments), runner) for part in parts] == [0, 0, 0]
+    assert [row[:3] for row in seen] == [
+        ("simulated", {3}, 2),
+        ("small", {11, 14}, 2),
+        ("operators", {14}, 2),
+    ]
+    assert [row[3] for row in seen] == [part.report for part in parts]
+
+
+def test_a_stage_without_a_chosen_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing played is no pass."""
+    assert main(["--only", "3", "--stage", "small"]) == 1
+    assert "None of the scenarios 3 is played on the stage small." in capsys.readouterr().err
