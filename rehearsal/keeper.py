@@ -45,7 +45,7 @@ BUSY_STATUS = 3
 TEND_SECONDS = 1.0
 RESTARTS = 3  # of an operator, before it counts as broken
 STEADY_SECONDS = 60.0  # how long it must run for that to be counted anew
-# Go lets a heap double before it collects; at half of that the API server and Karpenter keep 400 MB less.
+# Go lets a heap double before it collects; at half of that the API server and Karpenter keep 200 MB less.
 GARBAGE = {"GOGC": "50"}
 NO_PROXY_WORDS = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
