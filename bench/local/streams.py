@@ -36,6 +36,8 @@ class Row:
     began: float
     door: str = ""
     first: float | None = None
+    last: float | None = None  # when the last piece came
+    pieces: int = 0
     ended: float = 0.0
     tokens: int = 0
     end: str = REFUSED
@@ -96,8 +98,9 @@ async def _read(answer: aiohttp.ClientResponse, row: Row) -> None:
             row.end = FINISHED if row.tokens == row.asked else REFUSED
             row.why = "" if row.end == FINISHED else (row.why or f"[DONE] after {row.tokens} tokens")
             return
+        row.pieces, row.last = row.pieces + 1, time.monotonic()
         if row.first is None:
-            row.first = time.monotonic()
+            row.first = row.last
         if b"completion_tokens" in data or b'"error"' in data:  # the rest need not be parsed
             _last(json.loads(data), row)
     row.why = row.why or "the stream ended without [DONE]"
