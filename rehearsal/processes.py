@@ -26,7 +26,7 @@ STOP_SECONDS = 5.0
 
 
 def die_with_parent(by: signal.Signals = signal.SIGKILL) -> Callable[[], None] | None:
-    """A hook for Popen's `preexec_fn` that ties the child's life to this thread; None where there is no such call."""
+    """A hook for Popen's `preexec_fn` that sends the child a signal when this thread ends; None where there is no such call."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl

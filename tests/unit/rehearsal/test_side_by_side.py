@@ -135,17 +135,8 @@ class Able:
     why = ""
 
 
-@pytest.mark.parametrize("kind", ["small", "operators"])
-def test_a_part_plays_the_scenarios_of_its_stage(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a number with two halves only its own."""
-    monkeypatch.setattr("rehearsal.rehearse.choose", lambda *_: Able())
-    rehearsal = Rehearsal.of("prod", "", stage=kind)
-    assert {row.stage for row in rehearsal.scenarios} == {kind}
-    assert 14 in {row.number for row in rehearsal.scenarios}
-
-
 def test_the_arguments_of_a_part_play_its_stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What a part's process is started with is what the command understands; its report goes where it is looked for."""
+    """What a part's process is started with is what the command understands; of 14's two halves each plays its own."""
     monkeypatch.setattr("rehearsal.rehearse.choose", lambda *_: Able())
     monkeypatch.setenv("LLMP_REHEARSAL", str(tmp_path))
     seen: list[tuple[str, set[int], int, Path]] = []
